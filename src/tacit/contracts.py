@@ -1,0 +1,194 @@
+"""The types that more than one room needs: what flows between them, and the errors they raise. No algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+Arm: TypeAlias = Hashable
+"""An arm's own name, as its user gave it."""
+
+Context: TypeAlias = "NDArray[Any] | Sequence[float] | Mapping[Hashable, float] | sp.spmatrix | sp.sparray"
+"""What an agent decides on: a 1-d array, a sparse matrix of one row, or {feature: value}."""
+
+
+class TacitError(ValueError):
+    """Something given to tacit is wrong; the message says what, where, and what would be right."""
+
+
+class InvalidContext(TacitError):
+    """A context that is empty, not finite, of the wrong length or of the wrong kind."""
+
+
+class InvalidReward(TacitError):
+    """A reward that is neither None nor a number from 0 to 1."""
+
+
+class UnknownArm(TacitError):
+    """An arm that this agent does not have."""
+
+
+class UnknownDecision(TacitError):
+    """An id that this agent never gave out."""
+
+
+class AlreadyAnswered(TacitError):
+    """Feedback for a decision that had its feedback."""
+
+
+class UnknownName(TacitError):
+    """A data set, method or preset that is not in its table."""
+
+
+class InvalidData(TacitError):
+    """A file or array that cannot be a data set."""
+
+
+class DataUnavailable(TacitError):
+    """A data set that is neither on this machine nor to be had from its sources."""
+
+
+class SparseRow(NamedTuple):
+    """One context as its non-zero entries: sorted columns (n,) and their values (n,)."""
+
+    columns: NDArray[np.int32]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An agent's answer to one context.
+
+    `scores` (K,) are the expected rewards μ and `widths` (K,) the confidence widths σ, in the order of the agent's
+    arms; `propensity` is the probability with which this arm was chosen.
+    """
+
+    id: int
+    arm: Arm
+    scores: NDArray[np.float64]
+    widths: NDArray[np.float64]
+    propensity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What became of a decision: a reward from 0 to 1, or None for silence."""
+
+    id: int
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One step of a stream.
+
+    `position` counts all rows of the stream, the labelled start included; `neighbors` are positions of earlier rows,
+    or None where the data set has no graph.
+    """
+
+    position: int
+    context: sp.csr_matrix
+    neighbors: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The labelled rows that a stream begins with; `edges` (E, 2) are pairs of their positions, or None."""
+
+    contexts: sp.csr_matrix
+    arms: list[Arm]
+    edges: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What happened at each step of one evaluation.
+
+    `choices` (T,) index `arm_names`; `rewards` (T,) are what the agent was told, NaN where it was told nothing;
+    `correct` (T,) is the truth that accuracy counts; `step_seconds` (T,) is the time of decide and feedback.
+    """
+
+    arm_names: tuple[Arm, ...]
+    choices: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    step_seconds: NDArray[np.float64]
+    seconds: float
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def arms(self) -> NDArray[Any]:
+        """The arms chosen, by name."""
+        names = np.empty(len(self.arm_names), dtype=object)
+        names[:] = self.arm_names
+        chosen = names[self.choices]
+        return chosen if any(isinstance(name, tuple) for name in self.arm_names) else np.array(chosen.tolist())
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right arms."""
+        return float(self.correct.mean()) if len(self.correct) else float("nan")
+
+    @property
+    def running_accuracy(self) -> NDArray[np.float64]:
+        """The share of right arms up to each step."""
+        return np.cumsum(self.correct) / np.arange(1, len(self.correct) + 1)
+
+
+class Agent(Protocol):
+    """What evaluates, serves and compares needs of an agent: two verbs, and an optional labelled start."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that it was made with."""
+
+    @property
+    def arm_names(self) -> tuple[Arm, ...]:
+        """The arms by name, in the order of a decision's scores."""
+
+    def warm_start(self, X0: Any, y0: Any, edges: Any = None) -> list[int]:
+        """Learn from contexts whose right arm is known, and return their ids."""
+
+    def decide(self, x: Context, neighbors: Sequence[int] | None = None) -> Decision:
+        """Choose an arm for a context."""
+
+    def feedback(self, id: int, reward: float | None) -> None:
+        """Say what came of a decision; None is silence."""
+
+
+class Imputer(Protocol):
+    """Fills in the reward that silence withheld. Contexts are known by their node, arms by their index."""
+
+    def arrive(self, node: int, neighbors: list[int] | None) -> None:
+        """A context came in."""
+
+    def learn(self, node: int, arm: int, reward: float) -> None:
+        """A reward was observed."""
+
+    def impute(self, node: int, arm: int) -> float:
+        """The reward, from 0 to 1, that an arm would have earned at a context."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Contexts with their right arms, ready for a stream.
+
+    `X` is (N, D) CSR; `y` (N,) indexes `arms`; `edges` (E, 2) are undirected pairs of rows, or None; `source` says
+    which file it came from and `fingerprint` is a hash of the arrays.
+    """
+
+    name: str
+    X: sp.csr_matrix
+    y: NDArray[np.int64]
+    arms: list[Arm]
+    edges: NDArray[np.int64] | None = None
+    features: list[str] | None = None
+    source: str = ""
+    fingerprint: str = ""

@@ -1,0 +1,78 @@
+"""The methods by name: one table, read by the command line, the experiments and `tacit.make`."""
+
+import difflib
+import importlib
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from tacit.contracts import Agent, Arm, TacitError, UnknownName
+
+
+class Method(NamedTuple):
+    """Where an agent's class lives (``module:Class``), the parameters its name stands for, and a line about it."""
+
+    target: str
+    params: dict[str, Any]
+    about: str
+
+
+def _bilinucb(imputer: str, about: str, *, bounded: bool = True) -> Method:
+    return Method("tacit.agents.bilinucb:BILinUCB", {"imputer": imputer, "bounded": bounded}, about)
+
+
+METHODS: dict[str, Method] = {
+    "linucb": Method("tacit.agents.linucb:LinUCB", {}, "one ridge regression an arm; silence teaches nothing"),
+    "rogcn": Method("tacit.agents.rogcn:ROGCN", {}, "one graph network over all contexts; learns from right answers"),
+    "bilinucb-gcn": _bilinucb("gcn", "linucb; silence imputed by a graph network, bounded"),
+    "bilinucb-kmeans": _bilinucb("kmeans", "linucb; silence imputed by the cluster's mean reward, bounded"),
+    "bilinucb-random": _bilinucb("random", "linucb; silence imputed at random, bounded"),
+    "ilinucb-gcn": _bilinucb("gcn", "bilinucb-gcn without the bound", bounded=False),
+    "ilinucb-kmeans": _bilinucb("kmeans", "bilinucb-kmeans without the bound", bounded=False),
+    "ilinucb-random": _bilinucb("random", "bilinucb-random without the bound", bounded=False),
+    "gcnucb": Method("tacit.agents.gcnucb:GCNUCB", {}, "a graph network an arm, a ridge regression on what it sees"),
+}
+
+PRESETS = {"paper": "opr2020.toml"}
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    """The error for a name that is not in a table: what there is, and the nearest to what was meant."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return UnknownName(f"unknown {kind} {name!r}{hint} (there are: {', '.join(names)})")
+
+
+@cache
+def preset_file(preset: str) -> dict[str, Any]:
+    """All of a preset's file: the settings, the printed results and where they were printed."""
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    return tomllib.loads(files("tacit.papers").joinpath(PRESETS[preset]).read_text(encoding="utf-8"))
+
+
+def method_params(name: str, preset: str | None = None) -> dict[str, Any]:
+    """The parameters that a method's name and a preset stand for."""
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    params = dict(METHODS[name].params)
+    if preset is not None:
+        settings = preset_file(preset)["agents"]
+        params |= settings["all"] | settings[name.partition("-")[0]]
+    return params
+
+
+def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **overrides: Any) -> Agent:
+    """Build an agent by its name, with a preset's settings and then your own on top."""
+    params = method_params(name, preset) | overrides
+    module, _, attribute = METHODS[name].target.partition(":")
+    factory = getattr(importlib.import_module(module), attribute)
+    try:
+        agent: Agent = factory(arms=arms, **params)
+    except TypeError as error:  # an unknown keyword: say it as a wrong value, with the ones there are
+        allowed = ", ".join(sorted(factory.__dataclass_fields__))
+        raise TacitError(f"{name}: {error} (parameters: {allowed})") from None
+    return agent
