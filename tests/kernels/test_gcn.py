@@ -1,0 +1,114 @@
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles import gcn as oracle
+from oracles import knn
+from tacit.kernels import gcn
+
+
+def problem(seed, precision):
+    """A random stack over a random graph: rows without labels, heads without labels, nodes without neighbours."""
+    rng = np.random.default_rng(seed)
+    nodes, dimension, heads, size, classes = 9, 6, 3, 4, int(rng.integers(2, 5))
+    A = np.triu(rng.random((nodes, nodes)) * (rng.random((nodes, nodes)) < 0.25), 1)
+    A_hat = knn.normalized(A + A.T)
+    X = rng.random((nodes, dimension)) * (rng.random((nodes, dimension)) < 0.6)
+    labels = np.where(rng.random((nodes, heads)) < 0.5, rng.integers(0, classes, (nodes, heads)), -1).astype(np.int32)
+    labels[:, 0] = -1
+    W1 = rng.normal(size=(dimension, heads * size)).astype(precision)
+    W2 = rng.normal(size=(heads, size, classes)).astype(precision)
+    keys = rng.integers(0, 2**64, 2, dtype=np.uint64)
+    adjacency = rows(A_hat, precision)
+    aggregated = gcn.aggregate(adjacency, rows(X, float), dimension)
+    return adjacency, aggregated, labels, W1, W2, keys, A_hat, X
+
+
+def rows(matrix, precision):
+    csr = sp.csr_matrix(matrix)
+    return gcn.Rows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(precision))
+
+
+seeds = st.integers(0, 2**32 - 1)
+rates = st.sampled_from([0.0, 0.5])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, dropout=rates)
+def test_gradients_equal_finite_differences(seed, dropout):
+    adjacency, aggregated, labels, W1, W2, keys, _, _ = problem(seed, np.float64)
+    loss, grad1, grad2 = gcn.gradients(adjacency, aggregated, labels, W1, W2, 0.01, dropout, keys)
+    assert np.isfinite(loss)
+    rng, step = np.random.default_rng(seed), 1e-6
+    for weights, grad in ((W1, grad1), (W2, grad2)):
+        for _ in range(12):
+            at = tuple(rng.integers(0, size) for size in weights.shape)
+            moved = []
+            for sign in (1, -1):
+                old = weights[at]
+                weights[at] = old + sign * step
+                moved.append(gcn.gradients(adjacency, aggregated, labels, W1, W2, 0.01, dropout, keys)[0])
+                weights[at] = old
+            # A ReLU that flips within the step makes the difference quotient, not the gradient, wrong: rare, and small.
+            np.testing.assert_allclose(grad[at], (moved[0] - moved[1]) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, dropout=rates, precision=st.sampled_from([np.float32, np.float64]))
+def test_gradients_equal_the_dense_version_head_by_head(seed, dropout, precision):
+    adjacency, aggregated, labels, W1, W2, keys, A_hat, X = problem(seed, precision)
+    loss, grad1, grad2 = gcn.gradients(adjacency, aggregated, labels, W1, W2, 0.01, dropout, keys)
+    heads, size, _ = W2.shape
+    input_mask = oracle.mask(keys[0], X.shape, dropout)
+    total, tolerance = 0.0, 1e-10 if precision is np.float64 else 2e-4
+    for h in range(heads):
+        span = slice(h * size, (h + 1) * size)
+        hidden_mask = oracle.mask(keys[1], (len(X), size), dropout, h * size)
+        wanted, g1, g2 = oracle.loss_and_gradients(
+            A_hat, X, labels[:, h], W1[:, span].astype(float), W2[h].astype(float), 0.01, input_mask, hidden_mask
+        )
+        np.testing.assert_allclose(grad1[:, span], g1, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(grad2[h], g2, rtol=tolerance, atol=tolerance)
+        total += wanted
+    np.testing.assert_allclose(loss, total, rtol=max(tolerance, 1e-9))
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, asked=st.sets(st.integers(0, 8)))
+def test_embeddings_equal_the_dense_version_where_asked(seed, asked):
+    adjacency, aggregated, _, W1, _, _, A_hat, X = problem(seed, np.float64)
+    mask = np.isin(np.arange(len(X)), list(asked))
+    wanted = oracle.embedding(A_hat, X, W1) * mask[:, None]
+    np.testing.assert_allclose(gcn.embed(adjacency, aggregated, W1, mask), wanted, atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds)
+def test_adam_equals_its_formula(seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=20)
+    wanted, plain = weights.copy(), oracle.Adam(0.01)
+    first, second = np.zeros(20), np.zeros(20)
+    for step in range(1, 30):
+        gradient = rng.normal(size=20)
+        gcn.adam(weights, gradient, first, second, step, 0.01)
+        wanted = plain.step(wanted, gradient)
+    np.testing.assert_allclose(weights, wanted, rtol=1e-10)
+
+
+def test_dropout_keeps_the_right_share_and_masks_are_independent():
+    rate, side = 0.3, 100
+    one, other = (
+        np.array([[gcn.keep(np.uint64(key), i, j, rate) for j in range(side)] for i in range(side)]) for key in (1, 2)
+    )
+    by_chance = (1 - rate) ** 2 + rate**2
+    pairs = {
+        "next key": (one, other),
+        "next row": (one[:-1], one[1:]),
+        "next column": (one[:, :-1], one[:, 1:]),
+        "transposed": (one, one.T),
+    }
+    assert abs(one.mean() - (1 - rate)) < 0.02
+    for name, (left, right) in pairs.items():
+        assert abs(np.mean(left == right) - by_chance) < 0.03, name

@@ -1,0 +1,80 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.kernels import ridge
+
+
+def sparse(x):
+    columns = np.flatnonzero(x).astype(np.int32)
+    return columns, x[columns]
+
+
+def random_row(rng, dimension, density):
+    return np.where(rng.random(dimension) < density, rng.normal(0, 1, dimension), 0.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    arms=st.integers(1, 5),
+    dimension=st.integers(1, 12),
+    changes=st.integers(0, 3 * ridge.BLOCK),
+    density=st.sampled_from([0.2, 0.6, 1.0]),
+    weight=st.sampled_from([0.1, 1.0, 10.0]),
+)
+def test_state_equals_the_inverse_after_random_updates_and_downdates(seed, arms, dimension, changes, density, weight):
+    rng = np.random.default_rng(seed)
+    state = ridge.new_state(arms, dimension, weight)
+    A = np.repeat(np.eye(dimension)[None] * weight, arms, axis=0)
+    b = np.zeros((arms, dimension))
+    learned = []
+    for _ in range(changes):
+        if learned and rng.random() < 0.3:
+            x, chosen, targets = learned.pop(rng.integers(len(learned)))
+            sign = -1.0
+        else:
+            x = random_row(rng, dimension, density)
+            chosen = np.sort(rng.permutation(arms)[: rng.integers(1, arms + 1)])
+            targets = rng.random(len(chosen))
+            learned.append((x, chosen, targets))
+            sign = 1.0
+        ridge.update(state, *sparse(x), chosen, sign * targets, sign)
+        for k, target in zip(chosen, targets, strict=True):
+            A[k] += sign * np.outer(x, x)
+            b[k] += sign * target * x
+    x = random_row(rng, dimension, density)
+    means, spreads = ridge.scores(state, *sparse(x))
+    inverses = np.linalg.inv(A)
+    np.testing.assert_allclose(state.theta, np.einsum("kij,kj->ki", inverses, b), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(means, np.einsum("i,kij,kj->k", x, inverses, b), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(spreads, np.einsum("i,kij,j->k", x, inverses, x), rtol=1e-7, atol=1e-8)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), before=st.integers(0, 100), after=st.integers(1, 100))
+def test_widening_equals_having_had_the_features_all_along(seed, before, after):
+    rng = np.random.default_rng(seed)
+    narrow, wide = ridge.new_state(2, 4, 1.0), ridge.new_state(2, 7, 1.0)
+    for step in range(before + after):
+        if step == before:
+            narrow = ridge.widened(narrow, 7)
+        x = random_row(rng, 4 if step < before else 7, 0.7)
+        for state in (narrow, wide):
+            ridge.update(state, *sparse(x), np.array([step % 2]), np.array([x.sum()]), 1.0)
+    x = random_row(rng, 7, 1.0)
+    np.testing.assert_allclose(ridge.scores(narrow, *sparse(x)), ridge.scores(wide, *sparse(x)), rtol=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 20), arms=st.integers(1, 4), size=st.integers(1, 6))
+def test_evidence_equals_its_formula(seed, steps, arms, size):
+    rng = np.random.default_rng(seed)
+    contexts = rng.normal(size=(steps, arms, size)).astype(np.float32)
+    rewards = np.where(rng.random((steps, arms)) < 0.5, np.nan, rng.random((steps, arms)))
+    covariances, targets = ridge.evidence(contexts, rewards, 0.5)
+    for k in range(arms):
+        members = ~np.isnan(rewards[:, k])
+        G = contexts[members, k].astype(float)
+        np.testing.assert_allclose(covariances[k], 0.5 * np.eye(size) + G.T @ G, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(targets[k], G.T @ rewards[members, k], rtol=1e-6, atol=1e-6)

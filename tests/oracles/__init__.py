@@ -1,0 +1,1 @@
+"""The slow, obvious versions: dense matrices, plain loops, one line a formula."""
