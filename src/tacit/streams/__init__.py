@@ -1,0 +1,1 @@
+"""Streams: the only room that knows the true arm and which rewards are withheld."""

@@ -1,0 +1,99 @@
+"""A data set as an environment: contexts in random order, one labelled start an arm, and answers that may not come."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tacit.contracts import Arm, Dataset, InvalidData, Round, Start, TacitError, UnknownArm
+from tacit.streams.missing import MECHANISMS, parse_missing
+
+
+class Stream:
+    """The online partially rewarded problem on a data set.
+
+    The rows come in a random order. One random row an arm is given away with its label (`start`); every other row is
+    a round, answered by `respond` with 1, 0 or None for silence. Iterating again gives the same rounds, and so does
+    another stream with the same arguments.
+
+    Arguments:
+        dataset: what `load_dataset` returns.
+        missing: the share of silent steps, and what silence depends on: "mcar:0.5" (nothing, as a bare 0.5),
+            "context:0.5", "reward:0.5".
+        seed: determines the order, the start and the silence.
+    """
+
+    def __init__(self, dataset: Dataset, missing: float | str = 0.0, seed: int = 0) -> None:
+        self.mechanism, self.rate = parse_missing(missing)
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise TacitError(f"seed={seed!r} is not allowed; a whole number from 0 is")
+        self.dataset = dataset
+        self.seed = int(seed)
+        arms = len(dataset.arms)
+        absent = [dataset.arms[k] for k in np.flatnonzero(np.bincount(dataset.y, minlength=arms) == 0)]
+        if absent:
+            raise InvalidData(f"{dataset.name}: no row has the arm {absent[0]!r}; every arm needs one to start from")
+        # A generator for each purpose: the order is one for all mechanisms, and agents (purpose 1) draw other numbers.
+        start_rng, order_rng, silence_rng = (np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4))
+        start = np.array([start_rng.choice(np.flatnonzero(dataset.y == k)) for k in range(arms)])
+        rest = order_rng.permutation(np.delete(np.arange(len(dataset.y)), start))
+        self.order = np.concatenate([start, rest])
+        """The data set's rows in the order of the stream, the labelled start first."""
+        self._contexts = sp.csr_matrix(dataset.X[self.order])
+        self._contexts.sort_indices()
+        self._truth = dataset.y[self.order]
+        self._index = {name: k for k, name in enumerate(dataset.arms)}
+        self._silence = MECHANISMS[self.mechanism](self._contexts[arms:], self.rate, silence_rng)
+        self._earlier = None if dataset.edges is None else self._neighbors(dataset.edges)
+
+    def _neighbors(self, edges: Any) -> list[tuple[int, ...]]:
+        """For each position, the earlier positions that the data set's graph connects it to."""
+        position = np.empty_like(self.order)
+        position[self.order] = np.arange(len(self.order))
+        earlier: list[list[int]] = [[] for _ in self.order]
+        for a, b in np.sort(position[edges], axis=1).tolist():
+            earlier[b].append(a)
+        return [tuple(sorted(set(near))) for near in earlier]
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The arms by name."""
+        return self.dataset.arms
+
+    @property
+    def start(self) -> Start:
+        """One labelled row an arm, at positions 0 to K−1."""
+        arms = len(self.arms)
+        edges = None
+        if self._earlier is not None:
+            pairs = [(a, b) for b in range(arms) for a in self._earlier[b]]
+            edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return Start(self._contexts[:arms], list(self.arms), edges)
+
+    def __len__(self) -> int:
+        """How many rounds there are; the start does not count."""
+        return len(self.order) - len(self.arms)
+
+    def __iter__(self) -> Iterator[Round]:
+        """The rounds, in order."""
+        indptr, columns, values = self._contexts.indptr, self._contexts.indices, self._contexts.data
+        width = self._contexts.shape[1]
+        for position in range(len(self.arms), len(self.order)):
+            span = slice(indptr[position], indptr[position + 1])
+            parts = (values[span].copy(), columns[span].copy(), np.array([0, span.stop - span.start], np.int32))
+            near = None if self._earlier is None else self._earlier[position]
+            yield Round(position, sp.csr_matrix(parts, shape=(1, width)), near)
+
+    def is_right(self, round: Round, arm: Arm) -> bool:
+        """The truth, for scoring only."""
+        if arm not in self._index:
+            raise UnknownArm(f"unknown arm {arm!r} (there are: {', '.join(map(str, self.arms[:20]))})")
+        return bool(self._truth[round.position] == self._index[arm])
+
+    def respond(self, round: Round, arm: Arm) -> float | None:
+        """What the environment says to an arm: 1 (right), 0 (wrong) or None (nothing)."""
+        right = self.is_right(round, arm)
+        step = round.position - len(self.arms)
+        silent = self._silence.if_right[step] if right else self._silence.if_wrong[step]
+        return None if silent else float(right)
