@@ -1,0 +1,74 @@
+"""BILINUCB: LINUCB that fills silence with an imputed reward, bounded by what it believes."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.agents.base import Scores
+from tacit.agents.imputers import imputer_from
+from tacit.agents.linear import ArmRidge
+from tacit.agents.warmup import WarmedUpAgent
+from tacit.contracts import TacitError
+
+
+@dataclass(kw_only=True, eq=False)
+class BILinUCB(WarmedUpAgent):
+    """The linear bandit with (bounded) imputation.
+
+    Paper: Upadhyay et al. (2020), algorithm 2 and equation 1. As `LinUCB`, and on
+
+    silence     r̃ = max(μ_ŷ − σ_ŷ, min(I(x)_ŷ, μ_ŷ + σ_ŷ)),  A_ŷ += xxᵀ,  b_ŷ += r̃·x
+
+    Arguments:
+        imputer: "gcn", "kmeans" or "random"; an imputer of `tacit.agents.imputers` with settings of your own; or any
+            scikit-learn classifier with `partial_fit` and `predict_proba`.
+        bounded: False takes I(x)_ŷ as it is (ILINUCB).
+    """
+
+    imputer: Any = "gcn"
+    bounded: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse wrong parameters."""
+        super().__post_init__()
+        if not isinstance(self.bounded, bool):
+            raise TacitError(f"bounded={self.bounded!r} is not allowed; True or False is")
+        imputer_from(self.imputer)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._linear = ArmRidge(len(self._arm_names), self._rows.dimension, self.ridge)
+        self._imputer = copy.deepcopy(imputer_from(self.imputer))
+        self._imputer.begin(self._rows, len(self._arm_names), self._rng)
+
+    def _widen(self, dimension: int) -> None:
+        super()._widen(dimension)
+        self._linear.widen(dimension)
+        self._imputer.widen(dimension)
+
+    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
+        self._imputer.arrive(node, neighbors)
+
+    def _started(self) -> None:
+        self._imputer.started()
+
+    def _score_own(self, node: int) -> Scores:
+        return self._linear.scores(self._rows[node], self.alpha, normalize_theta=self.normalize_theta)
+
+    def _learn_own(self, node: int, arm: int, reward: float | None) -> None:
+        if reward is None:
+            value = self._imputed(node, arm)
+            # An imputed reward is evidence about this arm only, even where it happens to be exactly 1.
+            self._linear.learn(self._rows[node], arm, value, one_right_arm=False)
+        else:
+            self._linear.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)
+            self._imputer.learn(node, arm, reward)
+
+    def _imputed(self, node: int, arm: int) -> float:
+        value = self._imputer.impute(node, arm)
+        if not self.bounded:
+            return value
+        means, widths = self._score_own(node)
+        return float(np.clip(value, means[arm] - widths[arm], means[arm] + widths[arm]))

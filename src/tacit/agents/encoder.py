@@ -1,0 +1,110 @@
+"""A stack of graph networks over an agent's contexts, trained a little at every arrival."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.agents.base import check_number
+from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.graph import ContextGraph
+from tacit.kernels import gcn
+
+
+@dataclass(kw_only=True, eq=False)
+class NetworkSettings:
+    """The parameters of graph networks; the defaults are the paper's.
+
+    Arguments:
+        hidden: units in the hidden layer.
+        learning_rate, weight_decay: Adam's step, and the pull of the first layer's weights towards zero.
+        dropout: the share of inputs and of hidden units left out of each training step.
+        neighbors: k of the k-nearest-neighbour graph, where no graph is given.
+        start_epochs, steps_per_arrival: training steps on the labelled start, and at every context after it.
+    """
+
+    hidden: int = 16
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-4
+    dropout: float = 0.5
+    neighbors: int = 5
+    start_epochs: int = 100
+    steps_per_arrival: int = 1
+
+    def check_network(self) -> None:
+        """Refuse wrong parameters."""
+        check_number("hidden", self.hidden, 1, 4096, whole=True)
+        check_number("learning_rate", self.learning_rate, 0, np.inf, above=True)
+        check_number("weight_decay", self.weight_decay, 0, np.inf)
+        check_number("dropout", self.dropout, 0, 0.99)
+        check_number("neighbors", self.neighbors, 1, 1000, whole=True)
+        check_number("start_epochs", self.start_epochs, 0, np.inf, whole=True)
+        check_number("steps_per_arrival", self.steps_per_arrival, 0, np.inf, whole=True)
+
+
+class GraphEncoder:
+    """H networks with C classes each over one graph; `labels` (T, H) says what each was told, −1 for nothing."""
+
+    def __init__(
+        self, settings: NetworkSettings, rows: RowStore, heads: int, classes: int, rng: np.random.Generator
+    ) -> None:
+        self._settings = settings
+        self._rng = rng
+        self._heads = heads
+        self.graph = ContextGraph(rows, settings.neighbors)
+        self.labels = np.zeros((0, heads), np.int32)
+        self._nodes = 0
+        self._steps = 0
+        self._w1 = self._glorot(rows.dimension, rows.dimension + settings.hidden, heads * settings.hidden)
+        self._w2 = self._glorot(heads * settings.hidden, settings.hidden + classes, classes)
+        self._w2 = self._w2.reshape(heads, settings.hidden, classes)
+        self._moments = [np.zeros_like(weights) for weights in (self._w1, self._w1, self._w2, self._w2)]
+
+    def _glorot(self, rows: int, fans: int, columns: int) -> NDArray[np.float32]:
+        """Uniform weights of variance 2/fans (Glorot and Bengio 2010)."""
+        limit = np.sqrt(6.0 / fans)
+        return self._rng.uniform(-limit, limit, (rows, columns)).astype(np.float32)
+
+    def widen(self, dimension: int) -> None:
+        """New rows of the first layer for features that were not there before."""
+        more = dimension - len(self._w1)
+        fresh = self._glorot(more, dimension + self._settings.hidden, self._w1.shape[1])
+        self._w1 = np.concatenate([self._w1, fresh])
+        for i in (0, 1):
+            self._moments[i] = np.concatenate([self._moments[i], np.zeros_like(fresh)])
+
+    def arrive(self, node: int, neighbors: list[int] | None) -> None:
+        """Let a context join the graph, unlabelled."""
+        self.graph.add(node, neighbors)
+        self.labels = room_for(self.labels, node + 1, -1)
+        self._nodes = node + 1
+
+    def train(self, steps: int) -> None:
+        """Gradient steps on all labels there are; nothing happens while there are none."""
+        labels = self.labels[: self._nodes]
+        if steps == 0 or (labels < 0).all():
+            return
+        settings = self._settings
+        adjacency, aggregated = self.graph.adjacency, self.graph.aggregated
+        for _ in range(steps):
+            keys = self._rng.integers(0, 2**64, size=2, dtype=np.uint64)
+            _, *grads = gcn.gradients(
+                adjacency, aggregated, labels, self._w1, self._w2, settings.weight_decay, settings.dropout, keys
+            )
+            self._steps += 1
+            for i, (weights, grad) in enumerate(zip((self._w1, self._w2), grads, strict=True)):
+                first, second = self._moments[2 * i : 2 * i + 2]
+                flat = weights.ravel(), grad.ravel(), first.ravel(), second.ravel()
+                gcn.adam(*flat, self._steps, settings.learning_rate)
+
+    def embeddings(self, node: int | None = None) -> NDArray[Any]:
+        """``Â ReLU(ÂX W1)`` (T, H, L) of all nodes, or of one with zeros elsewhere."""
+        flat = gcn.embed(self.graph.adjacency, self.graph.aggregated, self._w1, self.graph.mask(node))
+        return flat.reshape(self._nodes, self._heads, self._settings.hidden)
+
+    def probabilities(self, node: int) -> NDArray[np.float64]:
+        """What each network says of a context now: class probabilities (H, C)."""
+        logits = np.einsum("hl,hlc->hc", self.embeddings(node)[node], self._w2).astype(float)
+        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(raised / raised.sum(axis=1, keepdims=True))

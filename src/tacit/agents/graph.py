@@ -1,0 +1,82 @@
+"""The graph over the contexts: given by the user, or grown as the k nearest neighbours of what was seen."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.agents.contexts import RowStore, room_for
+from tacit.kernels import knn
+from tacit.kernels.gcn import Rows, aggregate
+
+
+class ContextGraph:
+    """Nodes are the rows of a `RowStore`, in their order.
+
+    ``adjacency`` is ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``; ``aggregated`` is ``ÂX``. Both are made when they are
+    first asked for after the graph changed.
+    """
+
+    def __init__(self, rows: RowStore, k: int) -> None:
+        self._contexts = rows
+        self._nodes = 0
+        self._neighbors = np.zeros((0, k), np.int32)
+        self._distances = np.zeros((0, k))
+        self._norms = np.zeros(0)
+        self._scratch = np.zeros(0)
+        self._sources = np.zeros(0, np.int32)
+        self._targets = np.zeros(0, np.int32)
+        self._edges = 0
+        self._given = False
+        self._adjacency: Rows | None = None
+        self._aggregated: Rows | None = None
+
+    def add(self, node: int, neighbors: list[int] | None) -> None:
+        """Let a row join, with the edges given or else with its nearest neighbours."""
+        self._nodes = node + 1
+        self._adjacency = self._aggregated = None
+        self._given = neighbors is not None
+        if neighbors is None:
+            self._join_nearest(node)
+        else:
+            self._join_given(node, neighbors)
+
+    def _join_given(self, node: int, neighbors: list[int]) -> None:
+        stop = self._edges + len(neighbors)
+        self._sources = room_for(self._sources, stop, 0)
+        self._targets = room_for(self._targets, stop, 0)
+        self._sources[self._edges : stop] = node
+        self._targets[self._edges : stop] = neighbors
+        self._edges = stop
+
+    def _join_nearest(self, node: int) -> None:
+        self._neighbors = room_for(self._neighbors, node + 1, -1)
+        self._distances = room_for(self._distances, node + 1, np.inf)
+        self._norms = room_for(self._norms, node + 1, 0.0)
+        self._scratch = room_for(self._scratch, self._contexts.dimension, 0.0)
+        # A plain loop, not a dot product: the kernel sums in this order, and equal rows must be at distance 0.
+        self._norms[node] = sum(value * value for value in self._contexts[node].values.tolist())
+        to_others = knn.squared_distances(*self._contexts.rows, self._norms, node, self._scratch)
+        knn.insert(self._neighbors, self._distances, node, to_others)
+
+    @property
+    def adjacency(self) -> Rows:
+        """``Â`` (T, T)."""
+        if self._adjacency is None:
+            if self._given:
+                edges = self._sources[: self._edges], self._targets[: self._edges], np.ones(self._edges)
+            else:
+                edges = knn.similarity_edges(self._neighbors, self._distances, self._nodes)
+            self._adjacency = Rows(*knn.normalized_adjacency(*edges, self._nodes))
+        return self._adjacency
+
+    @property
+    def aggregated(self) -> Rows:
+        """``ÂX`` (T, D)."""
+        if self._aggregated is None:
+            self._aggregated = aggregate(self.adjacency, self._contexts.rows, self._contexts.dimension)
+        return self._aggregated
+
+    def mask(self, node: int | None = None) -> NDArray[np.bool_]:
+        """All nodes, or just one, as a mask."""
+        if node is None:
+            return np.ones(self._nodes, np.bool_)
+        return np.asarray(np.arange(self._nodes) == node)

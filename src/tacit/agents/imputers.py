@@ -1,0 +1,184 @@
+"""What fills in for silence: a graph network, clusters, chance, or any classifier that learns online."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.cluster import MiniBatchKMeans
+
+from tacit.agents.base import check_number
+from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.encoder import GraphEncoder, NetworkSettings
+from tacit.contracts import TacitError
+from tacit.registry import unknown_name
+
+
+class BaseImputer(ABC):
+    """An imputer before it has seen anything; `begin` gives it the rows, the number of arms and the randomness."""
+
+    def begin(self, rows: RowStore, arms: int, rng: np.random.Generator) -> None:
+        """Make the state."""
+        self._rows = rows
+        self._arms = arms
+        self._rng = rng
+
+    def widen(self, dimension: int) -> None:
+        """Make room for features that were not there before."""
+
+    def arrive(self, node: int, neighbors: list[int] | None) -> None:
+        """A context came in."""
+
+    def started(self) -> None:
+        """The labelled start is in."""
+
+    def learn(self, node: int, arm: int, reward: float) -> None:
+        """A reward was observed."""
+
+    @abstractmethod
+    def impute(self, node: int, arm: int) -> float:
+        """The reward, from 0 to 1, that `arm` would have earned at a context."""
+
+
+class RandomImputer(BaseImputer):
+    """Chance: uniform from 0 to 1. The yardstick for what the bound is worth."""
+
+    def impute(self, node: int, arm: int) -> float:
+        """A random number."""
+        return float(self._rng.random())
+
+
+@dataclass(kw_only=True, eq=False)
+class GCNImputer(NetworkSettings, BaseImputer):
+    """The softmax of a graph network that is told what turned out right: ROGCN as an imputer."""
+
+    def __post_init__(self) -> None:
+        """Refuse wrong parameters."""
+        self.check_network()
+
+    def begin(self, rows: RowStore, arms: int, rng: np.random.Generator) -> None:
+        """Make the network."""
+        super().begin(rows, arms, rng)
+        self._encoder = GraphEncoder(self, rows, heads=1, classes=arms, rng=rng)
+
+    def widen(self, dimension: int) -> None:
+        """Make room in the network."""
+        self._encoder.widen(dimension)
+
+    def arrive(self, node: int, neighbors: list[int] | None) -> None:
+        """Let the context join the graph, and train."""
+        self._encoder.arrive(node, neighbors)
+        self._encoder.train(self.steps_per_arrival)
+
+    def started(self) -> None:
+        """Train on the labelled start."""
+        self._encoder.train(self.start_epochs)
+
+    def learn(self, node: int, arm: int, reward: float) -> None:
+        """A right answer is a label."""
+        if reward > 0.5:
+            self._encoder.labels[node, 0] = arm
+
+    def impute(self, node: int, arm: int) -> float:
+        """The network's probability of the arm."""
+        return float(self._encoder.probabilities(node)[0, arm])
+
+
+@dataclass(kw_only=True, eq=False)
+class KMeansImputer(BaseImputer):
+    """The mean observed reward, whatever the arm, of the context's cluster; 0.5 where there is none yet.
+
+    Mini-batch k-means starts with as many contexts as there are clusters. A context keeps the cluster that it fell
+    into when it came.
+    """
+
+    clusters: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuse wrong parameters."""
+        check_number("clusters", self.clusters, 2, 10_000, whole=True)
+
+    def begin(self, rows: RowStore, arms: int, rng: np.random.Generator) -> None:
+        """Make the clusters."""
+        super().begin(rows, arms, rng)
+        self._kmeans = MiniBatchKMeans(self.clusters, n_init=1, random_state=int(rng.integers(2**31)))
+        self._cluster = np.zeros(0, np.int32)
+        self._reward = np.zeros(0)
+
+    def widen(self, dimension: int) -> None:
+        """Pad the centres with zeros, which is what they had in features not seen."""
+        if hasattr(self._kmeans, "cluster_centers_"):
+            centers = self._kmeans.cluster_centers_
+            self._kmeans.cluster_centers_ = np.pad(centers, ((0, 0), (0, dimension - centers.shape[1])))
+            self._kmeans.n_features_in_ = dimension
+
+    def arrive(self, node: int, neighbors: list[int] | None) -> None:
+        """Move the clusters towards the context, and put it into one."""
+        self._cluster = room_for(self._cluster, node + 1, -1)
+        self._reward = room_for(self._reward, node + 1, np.nan)
+        if node + 1 < self.clusters:
+            return
+        first = 0 if node + 1 == self.clusters else node
+        self._kmeans.partial_fit(self._rows.matrix(first, node + 1))
+        self._cluster[first : node + 1] = self._kmeans.labels_
+
+    def learn(self, node: int, arm: int, reward: float) -> None:
+        """The reward counts for its cluster."""
+        self._reward[node] = reward
+
+    def impute(self, node: int, arm: int) -> float:
+        """The cluster's mean."""
+        observed = self._reward[(self._cluster == self._cluster[node]) & ~np.isnan(self._reward)]
+        return float(observed.mean()) if self._cluster[node] >= 0 and observed.size else 0.5
+
+
+@dataclass(eq=False)
+class ClassifierImputer(BaseImputer):
+    """Any scikit-learn classifier with `partial_fit` and `predict_proba`, told what turned out right."""
+
+    estimator: Any
+    _told: bool = field(default=False, init=False)
+
+    def begin(self, rows: RowStore, arms: int, rng: np.random.Generator) -> None:
+        """Start from an untrained copy, seeded if it takes a seed."""
+        super().begin(rows, arms, rng)
+        self.estimator = clone(self.estimator)
+        self._width = rows.dimension
+        if "random_state" in self.estimator.get_params():
+            self.estimator.set_params(random_state=int(rng.integers(2**31)))
+
+    def _features(self, node: int) -> Any:
+        """The context over the features there were at the start: a classifier's number of them is fixed."""
+        return self._rows.matrix(node, node + 1)[:, : self._width]
+
+    def learn(self, node: int, arm: int, reward: float) -> None:
+        """A right answer is a label."""
+        if reward > 0.5:
+            self.estimator.partial_fit(self._features(node), [arm], classes=np.arange(self._arms))
+            self._told = True
+
+    def impute(self, node: int, arm: int) -> float:
+        """The classifier's probability of the arm; even odds before it was told anything."""
+        if not self._told:
+            return 1.0 / self._arms
+        return float(self.estimator.predict_proba(self._features(node))[0, arm])
+
+
+BY_NAME: dict[str, type[BaseImputer]] = {"gcn": GCNImputer, "kmeans": KMeansImputer, "random": RandomImputer}
+
+
+def imputer_from(given: object) -> BaseImputer:
+    """The imputer that a name, an imputer or a classifier stands for."""
+    if isinstance(given, BaseImputer):
+        return given
+    if isinstance(given, str):
+        if given not in BY_NAME:
+            raise unknown_name("imputer", given, BY_NAME)
+        return BY_NAME[given]()
+    if hasattr(given, "partial_fit") and hasattr(given, "predict_proba"):
+        return ClassifierImputer(given)
+    raise TacitError(
+        f"imputer={given!r} is not allowed; {', '.join(map(repr, BY_NAME))}, an imputer, "
+        "or a classifier with partial_fit and predict_proba is"
+    )

@@ -1,0 +1,35 @@
+"""LINUCB: one ridge regression an arm, and the confidence to explore."""
+
+from dataclasses import dataclass
+
+from tacit.agents.base import Scores
+from tacit.agents.linear import ArmRidge, LinearAgent
+
+
+@dataclass(kw_only=True, eq=False)
+class LinUCB(LinearAgent):
+    """The linear contextual bandit that ignores silence.
+
+    Paper: Li, Chu, Langford and Schapire (2010), in the setting of Upadhyay et al. (2020).
+
+        θ_k = A_k⁻¹ b_k      μ_k = θ_kᵀx      σ_k = α √(xᵀA_k⁻¹x)      ŷ = argmax_k (μ_k + σ_k)
+
+    reward 1    A_k += xxᵀ for every k, b_ŷ += x
+    reward 0    A_ŷ += xxᵀ
+    silence     nothing
+
+    Shapes: K arms, D features; A is (K, D, D), kept as inverses; θ and b are (K, D).
+    """
+
+    def _begin(self) -> None:
+        self._linear = ArmRidge(len(self._arm_names), self._rows.dimension, self.ridge)
+
+    def _widen(self, dimension: int) -> None:
+        self._linear.widen(dimension)
+
+    def _score(self, node: int) -> Scores:
+        return self._linear.scores(self._rows[node], self.alpha, normalize_theta=self.normalize_theta)
+
+    def _learn(self, node: int, arm: int, reward: float | None) -> None:
+        if reward is not None:
+            self._linear.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)

@@ -1,0 +1,53 @@
+"""Answering as LINUCB at first: what the paper does with every method that needs some data before it is any good."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.agents.base import Scores, check_number
+from tacit.agents.linear import ArmRidge, LinearAgent
+
+
+@dataclass(kw_only=True, eq=False)
+class WarmedUpAgent(LinearAgent):
+    """An agent whose first decisions are LINUCB's, while its own state already learns.
+
+    Arguments:
+        warmup: how many decisions.
+    """
+
+    warmup: int = 300
+
+    def __post_init__(self) -> None:
+        """Refuse wrong parameters."""
+        super().__post_init__()
+        check_number("warmup", self.warmup, 0, np.inf, whole=True)
+
+    def _begin(self) -> None:
+        arms = len(self._arm_names)
+        self._linucb = ArmRidge(arms, self._rows.dimension, self.ridge) if self.warmup else None
+
+    def _widen(self, dimension: int) -> None:
+        if self._linucb:
+            self._linucb.widen(dimension)
+
+    def _score(self, node: int) -> Scores:
+        if self._decisions > self.warmup:
+            self._linucb = None  # its work is done: give the memory back
+        if self._linucb:
+            return self._linucb.scores(self._rows[node], self.alpha)
+        return self._score_own(node)
+
+    def _learn(self, node: int, arm: int, reward: float | None) -> None:
+        if self._linucb and reward is not None:
+            self._linucb.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)
+        self._learn_own(node, arm, reward)
+
+    @abstractmethod
+    def _score_own(self, node: int) -> Scores:
+        """The scores after the warm-up."""
+
+    @abstractmethod
+    def _learn_own(self, node: int, arm: int, reward: float | None) -> None:
+        """Learn, during the warm-up too."""

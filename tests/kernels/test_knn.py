@@ -1,0 +1,80 @@
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.neighbors import NearestNeighbors
+
+from oracles import knn as oracle
+from tacit.agents.contexts import RowStore
+from tacit.agents.graph import ContextGraph
+from tacit.contracts import SparseRow
+
+
+def grow(X, k):
+    """Yield the graph after each row of X."""
+    rows = RowStore()
+    rows.dimension = X.shape[1]
+    graph = ContextGraph(rows, k)
+    for node, x in enumerate(X):
+        columns = np.flatnonzero(x).astype(np.int32)
+        rows.append(SparseRow(columns, x[columns]))
+        graph.add(node, None)
+        yield graph
+
+
+def dense(rows, shape):
+    return sp.csr_matrix((rows.values, rows.columns, rows.indptr), shape=shape).toarray()
+
+
+# Small whole numbers: many ties and equal rows, and distances that are exact in floating point.
+points = st.integers(0, 2**32 - 1).map(
+    lambda seed: (
+        np.random.default_rng(seed).integers(0, 3, (np.random.default_rng(seed).integers(2, 25), 4)).astype(float)
+    )
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(X=points, k=st.integers(1, 6))
+def test_neighbors_are_exact_at_every_step_ties_and_duplicates_included(X, k):
+    for count, graph in enumerate(grow(X, k), start=1):
+        near = min(k, count - 1)
+        order, distances = oracle.nearest(X[:count], near)
+        np.testing.assert_array_equal(graph._neighbors[:count, :near], order)
+        np.testing.assert_array_equal(graph._distances[:count, :near], distances)
+        if near:
+            brute = NearestNeighbors(n_neighbors=near, algorithm="brute").fit(X[:count]).kneighbors()[0]
+            np.testing.assert_allclose(np.sqrt(graph._distances[:count, :near]), brute, atol=1e-7)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 6), sparse=st.booleans())
+def test_distances_and_adjacency_on_real_numbers(seed, k, sparse):
+    rng = np.random.default_rng(seed)
+    X = rng.random((20, 6)) * (rng.random((20, 6)) < (0.4 if sparse else 1.0))
+    X[7] = X[3]
+    for count, graph in enumerate(grow(X, k), start=1):
+        A_hat = dense(graph.adjacency, (count, count))
+        np.testing.assert_allclose(A_hat, oracle.normalized(oracle.similarity(X[:count], k)), atol=2e-6)
+        np.testing.assert_allclose(dense(graph.aggregated, (count, 6)), A_hat @ X[:count], atol=2e-6)
+    assert graph._distances[7, 0] == 0.0, "equal rows are at distance exactly 0"
+
+
+def test_all_rows_equal_gives_weights_of_one():
+    X = np.ones((7, 3))
+    *_, graph = grow(X, 2)
+    np.testing.assert_allclose(dense(graph.adjacency, (7, 7)), oracle.normalized(oracle.similarity(X, 2)), atol=1e-6)
+
+
+def test_given_edges_make_the_adjacency():
+    rng = np.random.default_rng(0)
+    rows, X = RowStore(), rng.random((12, 3))
+    rows.dimension = 3
+    graph, edges = ContextGraph(rows, 5), []
+    for node, x in enumerate(X):
+        near = [other for other in range(node) if rng.random() < 0.3]
+        edges += [(node, other) for other in near]
+        rows.append(SparseRow(np.arange(3, dtype=np.int32), x))
+        graph.add(node, near)
+        A_hat = oracle.normalized(oracle.given(edges, node + 1))
+        np.testing.assert_allclose(dense(graph.adjacency, (node + 1, node + 1)), A_hat, atol=1e-6)

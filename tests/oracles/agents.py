@@ -1,0 +1,214 @@
+"""The paper's pseudo-code, transcribed line by line: dense, one arm at a time, everything from scratch at every step.
+
+The only thing taken over from the library is where random numbers come from: the generator of the seed, first the
+weights, then two mask keys a training step.
+"""
+
+import numpy as np
+
+from oracles import gcn, knn
+
+
+def argmax_first(values):
+    """The first of the largest, where differences in the last digits do not count."""
+    return int(np.flatnonzero(np.array(values) >= max(values) - 1e-9)[0])
+
+
+def unit(vector):
+    length = np.linalg.norm(vector)
+    return vector / length if length > 0 else vector
+
+
+class LinUCB:
+    def __init__(self, arms, dimension, alpha=0.25, normalize=False):
+        self.A = [np.eye(dimension) for _ in range(arms)]
+        self.b = [np.zeros(dimension) for _ in range(arms)]
+        self.alpha, self.normalize = alpha, normalize
+
+    def bounds(self, x):
+        mu, sigma = [], []
+        for A, b in zip(self.A, self.b, strict=True):
+            inverse = np.linalg.inv(A)
+            theta = inverse @ b
+            mu.append((unit(theta) if self.normalize else theta) @ x)
+            sigma.append(self.alpha * np.sqrt(x @ inverse @ x))
+        return np.array(mu), np.array(sigma)
+
+    def predict(self, x):
+        return argmax_first(np.add(*self.bounds(x)))
+
+    def learn(self, x, arm, h):
+        if h == 1:
+            for k in range(len(self.A)):
+                self.A[k] = self.A[k] + np.outer(x, x)
+            self.b[arm] = self.b[arm] + x
+        elif h == 0:
+            self.A[arm] = self.A[arm] + np.outer(x, x)
+
+    def impute(self, x, arm, reward):
+        self.A[arm] = self.A[arm] + np.outer(x, x)
+        self.b[arm] = self.b[arm] + reward * x
+
+
+class Networks:
+    """H dense networks, each with its own weights and optimisers, over one growing graph."""
+
+    def __init__(self, seed, dimension, heads, classes, k=5, hidden=16):
+        self.rng = np.random.default_rng([seed, 1])
+        self.heads, self.hidden, self.k = heads, hidden, k
+        self.W1 = np.hsplit(self.glorot((dimension, heads * hidden), dimension + hidden), heads)
+        self.W2 = np.vsplit(self.glorot((heads * hidden, classes), hidden + classes), heads)
+        self.adam = [(gcn.Adam(0.01), gcn.Adam(0.01)) for _ in range(heads)]
+        self.X, self.y, self.edges = np.zeros((0, dimension)), np.zeros((0, heads), int), None
+
+    def glorot(self, shape, fans):
+        limit = np.sqrt(6.0 / fans)
+        return self.rng.uniform(-limit, limit, shape).astype(np.float32).astype(float)
+
+    def append(self, x, neighbors):
+        if neighbors is not None:
+            self.edges = (self.edges or []) + [(len(self.X), other) for other in neighbors]
+        self.X = np.vstack([self.X, x])
+        self.y = np.vstack([self.y, np.full(self.heads, -1)])
+
+    @property
+    def A_hat(self):
+        A = knn.similarity(self.X, self.k) if self.edges is None else knn.given(self.edges, len(self.X))
+        return knn.normalized(A)
+
+    def train(self, steps):
+        A_hat = self.A_hat
+        for _ in range(steps):
+            key_in, key_hidden = self.rng.integers(0, 2**64, size=2, dtype=np.uint64)
+            input_mask = gcn.mask(key_in, self.X.shape, 0.5)
+            for h in range(self.heads):
+                hidden_mask = gcn.mask(key_hidden, (len(self.X), self.hidden), 0.5, h * self.hidden)
+                _, g1, g2 = gcn.loss_and_gradients(
+                    A_hat, self.X, self.y[:, h], self.W1[h], self.W2[h], 5e-4, input_mask, hidden_mask
+                )
+                self.W1[h] = self.adam[h][0].step(self.W1[h], g1)
+                self.W2[h] = self.adam[h][1].step(self.W2[h], g2)
+
+    def embeddings(self, h):
+        return gcn.embedding(self.A_hat, self.X, self.W1[h])
+
+    def probabilities(self, h):
+        return gcn.softmax(self.embeddings(h) @ self.W2[h])
+
+
+def start_rows(start, networks):
+    """The labelled start as pseudo-code has it: rows, edges to earlier rows, and the arm of each."""
+    X0 = start.contexts.toarray()
+    for i, x in enumerate(X0):
+        near = None if start.edges is None else [int(min(e)) for e in start.edges if max(e) == i]
+        networks.append(x, near)
+    return X0
+
+
+def run_gcnucb(stream, seed, steps, warmup, alpha=0.25):
+    """Algorithm 3. Returns the arms chosen, as indices."""
+    K = len(stream.arms)
+    networks = Networks(seed, stream.dataset.X.shape[1], heads=K, classes=2)
+    linucb = LinUCB(K, stream.dataset.X.shape[1])
+    C, r = [[] for _ in range(K)], [[] for _ in range(K)]
+    for t, x in enumerate(start_rows(stream.start, networks)):
+        linucb.learn(x, t, 1)
+        for k in range(K):
+            networks.y[t, k] = k == t
+            C[k].append(t)
+            r[k].append(float(k == t))
+    networks.train(100)
+    chosen = []
+    for rnd in list(stream)[:steps]:
+        x, t = rnd.context.toarray()[0], rnd.position
+        networks.append(x, rnd.neighbors)
+        networks.train(1)
+        if len(chosen) < warmup:
+            arm = linucb.predict(x)
+        else:
+            ucb = []
+            for k in range(K):
+                g = np.array([unit(row) for row in networks.embeddings(k)])
+                A = np.eye(g.shape[1]) + sum(np.outer(g[i], g[i]) for i in C[k])
+                theta = unit(np.linalg.inv(A) @ sum(reward * g[i] for i, reward in zip(C[k], r[k], strict=True)))
+                ucb.append(theta @ g[t] + alpha * np.sqrt(g[t] @ np.linalg.inv(A) @ g[t]))
+            arm = argmax_first(ucb)
+        chosen.append(arm)
+        h = stream.respond(rnd, stream.arms[arm])
+        linucb.learn(x, arm, h)
+        if h == 1:
+            for k in range(K):
+                networks.y[t, k] = k == arm
+                C[k].append(t)
+                r[k].append(float(k == arm))
+        elif h == 0:
+            networks.y[t, arm] = 0
+            C[arm].append(t)
+            r[arm].append(0.0)
+        else:
+            C[arm].append(t)
+            r[arm].append(networks.probabilities(arm)[t, 1])
+    return chosen
+
+
+def run_rogcn(stream, seed, steps):
+    """Algorithm 1."""
+    networks = Networks(seed, stream.dataset.X.shape[1], heads=1, classes=len(stream.arms))
+    for t, _ in enumerate(start_rows(stream.start, networks)):
+        networks.y[t, 0] = t
+    networks.train(100)
+    chosen = []
+    for rnd in list(stream)[:steps]:
+        networks.append(rnd.context.toarray()[0], rnd.neighbors)
+        networks.train(1)
+        arm = argmax_first(networks.probabilities(0)[rnd.position])
+        chosen.append(arm)
+        if stream.respond(rnd, stream.arms[arm]) == 1:
+            networks.y[rnd.position, 0] = arm
+    return chosen
+
+
+def run_linucb(stream, steps, normalize=False):
+    """LINUCB with the updates of algorithm 2."""
+    linucb = LinUCB(len(stream.arms), stream.dataset.X.shape[1], normalize=normalize)
+    for t, x in enumerate(stream.start.contexts.toarray()):
+        linucb.learn(x, t, 1)
+    chosen = []
+    for rnd in list(stream)[:steps]:
+        x = rnd.context.toarray()[0]
+        arm = linucb.predict(x)
+        chosen.append(arm)
+        linucb.learn(x, arm, stream.respond(rnd, stream.arms[arm]))
+    return chosen
+
+
+def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
+    """Algorithm 2 with algorithm 1 as the imputer."""
+    K = len(stream.arms)
+    networks = Networks(seed, stream.dataset.X.shape[1], heads=1, classes=K)
+    bandit, novice = (LinUCB(K, stream.dataset.X.shape[1]) for _ in range(2))
+    for t, x in enumerate(start_rows(stream.start, networks)):
+        bandit.learn(x, t, 1)
+        novice.learn(x, t, 1)
+        networks.y[t, 0] = t
+    networks.train(100)
+    chosen = []
+    for rnd in list(stream)[:steps]:
+        x, t = rnd.context.toarray()[0], rnd.position
+        networks.append(x, rnd.neighbors)
+        networks.train(1)
+        arm = (novice if len(chosen) < warmup else bandit).predict(x)
+        chosen.append(arm)
+        h = stream.respond(rnd, stream.arms[arm])
+        novice.learn(x, arm, h)
+        if h is None:
+            reward = networks.probabilities(0)[t, arm]
+            if bounded:
+                mu, sigma = bandit.bounds(x)
+                reward = max(mu[arm] - sigma[arm], min(reward, mu[arm] + sigma[arm]))
+            bandit.impute(x, arm, reward)
+        else:
+            bandit.learn(x, arm, h)
+            if h == 1:
+                networks.y[t, 0] = arm
+    return chosen
