@@ -4,4 +4,68 @@ Online partially rewarded learning: for every arriving context choose one of K a
 wrong or nothing at all, and tacit learns from all three.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tacit.agents.bilinucb import BILinUCB
+    from tacit.agents.gcnucb import GCNUCB
+    from tacit.agents.linucb import LinUCB
+    from tacit.agents.rogcn import ROGCN
+    from tacit.contracts import Dataset, Decision, Feedback, Round, TacitError, Trace
+    from tacit.datasets.catalog import load_dataset
+    from tacit.experiments.checks import check_agent
+    from tacit.experiments.evaluate import evaluate
+    from tacit.registry import make
+    from tacit.streams.stream import Stream
+
+# Names and where they live. They are imported when first used: `import tacit` stays quick.
+_HOMES = {
+    "LinUCB": "tacit.agents.linucb",
+    "ROGCN": "tacit.agents.rogcn",
+    "BILinUCB": "tacit.agents.bilinucb",
+    "GCNUCB": "tacit.agents.gcnucb",
+    "make": "tacit.registry",
+    "load_dataset": "tacit.datasets.catalog",
+    "Stream": "tacit.streams.stream",
+    "evaluate": "tacit.experiments.evaluate",
+    "check_agent": "tacit.experiments.checks",
+    "Dataset": "tacit.contracts",
+    "Decision": "tacit.contracts",
+    "Feedback": "tacit.contracts",
+    "Round": "tacit.contracts",
+    "Trace": "tacit.contracts",
+    "TacitError": "tacit.contracts",
+}
+
+__all__ = [
+    "GCNUCB",
+    "ROGCN",
+    "BILinUCB",
+    "Dataset",
+    "Decision",
+    "Feedback",
+    "LinUCB",
+    "Round",
+    "Stream",
+    "TacitError",
+    "Trace",
+    "check_agent",
+    "evaluate",
+    "load_dataset",
+    "make",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,5 @@
+"""``python -m tacit`` is ``tacit``."""
+
+from tacit.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Experiments: agents on streams, repeats and seeds, and the files that results go to."""

@@ -1,0 +1,193 @@
+"""One check that every agent must pass, ours and yours: `check_agent`."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tacit.contracts import Agent, AlreadyAnswered, Arm, Dataset, Decision, TacitError, UnknownDecision
+from tacit.experiments.evaluate import evaluate
+from tacit.streams.stream import Stream
+
+AgentFactory = Callable[..., Agent]
+ARMS: list[Arm] = ["left", "middle", "right"]
+
+
+class AgentCheckError(AssertionError):
+    """An agent breaks a promise that all agents make; the message says which."""
+
+
+def check_agent(make_agent: AgentFactory) -> None:
+    """Raise `AgentCheckError` unless an agent keeps the promises of the two verbs.
+
+    Arguments:
+        make_agent: called with ``arms=[…]`` and ``seed=…``, returns a fresh agent: a class such as `tacit.LinUCB`, or
+            ``functools.partial(tacit.make, "gcnucb", warmup=5)``.
+    """
+    for check in (
+        _decides_before_learning,
+        _answers_are_well_formed,
+        _takes_all_kinds_of_context,
+        _does_not_keep_or_change_its_input,
+        _equal_seeds_give_equal_traces,
+        _order_of_feedback_is_free,
+        _refuses_bad_input_and_stays_as_it_was,
+        _learns_something,
+    ):
+        check(make_agent)
+
+
+def toy_data(rows: int = 90, seed: int = 7, *, edges: bool = False) -> Dataset:
+    """Three easy clusters in ten dimensions, with equal rows among them; optionally a graph within the clusters."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(rows) % len(ARMS))
+    X = np.abs(rng.normal(0.0, 0.3, (rows, 10)))
+    X[np.arange(rows), y] += 2.0
+    X[X < 0.15] = 0.0
+    X[1], y[1] = X[0], y[0]
+    pairs = None
+    if edges:
+        near = [(i, j) for i in range(rows) for j in range(i) if y[i] == y[j] and rng.random() < 0.1]
+        pairs = np.array(near, dtype=np.int64)
+    return Dataset("toy", sp.csr_matrix(X / X.sum(axis=1, keepdims=True)), y, ARMS, pairs)
+
+
+def _require(condition: object, promise: str) -> None:
+    if not condition:
+        raise AgentCheckError(promise)
+
+
+def _rows(data: Dataset) -> list[Any]:
+    return list(data.X.toarray())
+
+
+def _decides_before_learning(make_agent: AgentFactory) -> None:
+    agent = make_agent(arms=ARMS, seed=0)
+    decision = agent.decide(_rows(toy_data())[0])
+    _require(decision.arm in ARMS, f"an agent decides before it has learned anything; this one chose {decision.arm!r}")
+
+
+def _answers_are_well_formed(make_agent: AgentFactory) -> None:
+    agent = make_agent(arms=ARMS, seed=0)
+    ids = set()
+    for step, row in enumerate(_rows(toy_data())[:40]):
+        decision = agent.decide(row)
+        ids.add(decision.id)
+        _require(decision.arm in ARMS, f"the arm is one of its arms, not {decision.arm!r}")
+        for name in ("scores", "widths"):
+            values = np.asarray(getattr(decision, name))
+            _require(values.shape == (len(ARMS),), f"{name} has one number an arm, not shape {values.shape}")
+            _require(np.isfinite(values).all(), f"{name} are finite, not {values} (step {step})")
+        _require((np.asarray(decision.widths) >= 0).all(), f"widths are not negative, as in {decision.widths}")
+        _require(0 < decision.propensity <= 1, f"the propensity is a probability, not {decision.propensity}")
+        agent.feedback(decision.id, (1, 0, None)[step % 3])
+    _require(len(ids) == 40, "every decision has an id of its own")
+
+
+def _takes_all_kinds_of_context(make_agent: AgentFactory) -> None:
+    data = toy_data()
+    kinds: list[Callable[[int], Any]] = [
+        lambda i: data.X[i],
+        lambda i: data.X[i].toarray()[0],
+        lambda i: data.X[i].toarray()[0].tolist(),
+        lambda i: dict(zip(data.X[i].indices.tolist(), data.X[i].data.tolist(), strict=True)),
+    ]
+    for kind in kinds:
+        agent = make_agent(arms=ARMS, seed=0)
+        for i in range(12):
+            decision = agent.decide(kind(i))
+            agent.feedback(decision.id, 1 if decision.arm == ARMS[data.y[i]] else 0)
+    single = _trace(make_agent, kinds[0], data)
+    _require(single == _trace(make_agent, kinds[1], data), "a sparse row and the same row as an array mean the same")
+
+
+def _trace(make_agent: AgentFactory, context: Callable[[int], Any], data: Dataset) -> list[Arm]:
+    agent = make_agent(arms=ARMS, seed=3)
+    chosen = []
+    for i in range(30):
+        decision = agent.decide(context(i))
+        agent.feedback(decision.id, 1 if decision.arm == ARMS[data.y[i]] else None)
+        chosen.append(decision.arm)
+    return chosen
+
+
+def _does_not_keep_or_change_its_input(make_agent: AgentFactory) -> None:
+    data = toy_data()
+    kept, reused = make_agent(arms=ARMS, seed=0), make_agent(arms=ARMS, seed=0)
+    buffer = np.empty(data.X.shape[1])
+    for i, row in enumerate(_rows(data)[:30]):
+        buffer[:] = row
+        first, second = kept.decide(row.copy()), reused.decide(buffer)
+        _require(np.array_equal(buffer, row), "a context is not written to")
+        buffer[:] = -1.0  # the caller uses the array for something else
+        reward = 1 if i % 2 else None
+        kept.feedback(first.id, reward)
+        reused.feedback(second.id, reward)
+        _require(_same(first, second), "a context is copied: changing it later changes nothing")
+
+
+def _equal_seeds_give_equal_traces(make_agent: AgentFactory) -> None:
+    for edges in (False, True):
+        stream = Stream(toy_data(edges=edges), missing=0.4, seed=1)
+        one, two = (evaluate(make_agent(arms=ARMS, seed=5), stream) for _ in range(2))
+        _require(np.array_equal(one.choices, two.choices), "equal seeds give equal decisions")
+
+
+def _order_of_feedback_is_free(make_agent: AgentFactory) -> None:
+    agent = make_agent(arms=ARMS, seed=0)
+    decisions = [agent.decide(row) for row in _rows(toy_data())[:25]]
+    for decision in [*decisions[::2], *decisions[1::2][::-1]]:
+        agent.feedback(decision.id, (1, 0, None, 0.5)[decision.id % 4])
+    last = agent.decide(_rows(toy_data())[30])
+    _require(np.isfinite(last.scores).all(), "feedback may come late and in any order")
+
+
+def _refuses_bad_input_and_stays_as_it_was(make_agent: AgentFactory) -> None:
+    rows = _rows(toy_data())
+    tried, spared = make_agent(arms=ARMS, seed=0), make_agent(arms=ARMS, seed=0)
+    for agent in (tried, spared):
+        first = agent.decide(rows[0])
+        agent.feedback(first.id, 1)
+    broken = rows[1].copy()
+    broken[2] = np.nan
+    bad: list[tuple[type[Exception], Callable[[], object]]] = [
+        (TacitError, lambda: tried.decide(broken)),
+        (TacitError, lambda: tried.decide(rows[1][:-1])),
+        (TacitError, lambda: tried.decide([])),
+        (TacitError, lambda: tried.decide({"a": 1.0})),
+        (TacitError, lambda: tried.feedback(first.id + 1000, 1)),
+        (UnknownDecision, lambda: tried.decide(rows[1], neighbors=[first.id + 1000])),
+        (AlreadyAnswered, lambda: tried.feedback(first.id, 0)),
+        (TacitError, lambda: tried.warm_start(rows[:2], ["left", "nowhere"])),
+    ]
+    for error, attempt in bad:
+        _require_raises(error, attempt)
+    pending = tried.decide(rows[2]), spared.decide(rows[2])
+    wrong_rewards: list[Any] = [-0.1, 1.1, float("nan"), "1"]
+    for wrong in wrong_rewards:
+        _require_raises(TacitError, partial(tried.feedback, pending[0].id, wrong))
+    for agent, decision in zip((tried, spared), pending, strict=True):
+        agent.feedback(decision.id, None)
+    _require(_same(tried.decide(rows[3]), spared.decide(rows[3])), "what was refused has changed nothing")
+
+
+def _require_raises(error: type[Exception], attempt: Callable[[], object]) -> None:
+    try:
+        attempt()
+    except error as caught:
+        _require(str(caught) and "\n" not in str(caught), f"an error is one line, not {caught!r}")
+    else:
+        raise AgentCheckError(f"bad input raises {error.__name__}")
+
+
+def _learns_something(make_agent: AgentFactory) -> None:
+    stream = Stream(toy_data(240), missing=0.3, seed=2)
+    accuracy = evaluate(make_agent(arms=ARMS, seed=0), stream).accuracy
+    _require(accuracy > 0.5, f"three easy clusters are told apart better than by chance; this one has {accuracy:.0%}")
+
+
+def _same(one: Decision, two: Decision) -> bool:
+    pairs: Sequence[tuple[Any, Any]] = [(one.scores, two.scores), (one.widths, two.widths)]
+    return one.arm == two.arm and one.id == two.id and all(np.array_equal(a, b) for a, b in pairs)

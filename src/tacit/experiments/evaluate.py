@@ -1,0 +1,52 @@
+"""One agent on one stream, step by step."""
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from tacit.contracts import Agent, TacitError, Trace
+from tacit.experiments.progress import steps_bar
+from tacit.streams.stream import Stream
+
+
+def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[bool], object] = False) -> Trace:
+    """Run an agent over a stream and return what happened at each step.
+
+    Arguments:
+        agent: a fresh agent with the stream's arms; it learns.
+        stream: the environment.
+        progress: True shows a bar on the terminal; or a function to call after each step with whether it was right.
+    """
+    if list(agent.arm_names) != list(stream.arms):
+        raise TacitError(f"the agent's arms {list(agent.arm_names)[:9]} are not the stream's {list(stream.arms)[:9]}")
+    if callable(progress):
+        return _run(agent, stream, progress)
+    with steps_bar(len(stream), shown=progress) as advance:
+        return _run(agent, stream, advance)
+
+
+def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Trace:
+    index = {name: k for k, name in enumerate(stream.arms)}
+    choices = np.zeros(len(stream), np.int64)
+    rewards = np.full(len(stream), np.nan)
+    correct = np.zeros(len(stream), bool)
+    step_seconds = np.zeros(len(stream))
+    began = perf_counter()
+    start = stream.start
+    ids = list(agent.warm_start(start.contexts, start.arms, edges=start.edges))  # by position in the stream
+    for step, round in enumerate(stream):
+        near = None if round.neighbors is None else [ids[position] for position in round.neighbors]
+        before = perf_counter()
+        decision = agent.decide(round.context, neighbors=near)
+        decided = perf_counter()
+        reward = stream.respond(round, decision.arm)
+        answered = perf_counter()
+        agent.feedback(decision.id, reward)
+        step_seconds[step] = decided - before + perf_counter() - answered
+        ids.append(decision.id)
+        choices[step] = index[decision.arm]
+        rewards[step] = np.nan if reward is None else reward
+        correct[step] = stream.is_right(round, decision.arm)
+        advance(bool(correct[step]))
+    return Trace(tuple(stream.arms), choices, rewards, correct, step_seconds, perf_counter() - began, agent.params)

@@ -1,0 +1,108 @@
+"""Results on disk: a line a run in ``runs.jsonl``, and what happened at each step in ``traces/``."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tacit.contracts import TacitError, Trace
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished run: what determined it, what came out, and on what."""
+
+    id: str
+    dataset: str
+    source: str
+    fingerprint: str
+    method: str
+    params: dict[str, Any]
+    missing: str
+    seed: int
+    accuracy: float
+    steps: int
+    seconds: float
+    peak_memory_mb: float
+    versions: dict[str, str]
+
+
+def run_id(**determinants: Any) -> str:
+    """The hash of what determines a run: equal runs have equal ids, and any change makes another."""
+    canonical = msgspec.json.encode(determinants, order="deterministic")
+    return hashlib.sha256(canonical).hexdigest()[:16]
+
+
+class Recorder:
+    """The one writer of a results folder. A run is there when its line is: its trace is written before."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = folder / "runs.jsonl"
+        self._traces = folder / "traces"
+        try:
+            self._traces.mkdir(parents=True, exist_ok=True)
+            self._repair()
+        except OSError as error:
+            raise TacitError(f"cannot write results to {folder}: {error.strerror or error}") from None
+
+    def _repair(self) -> None:
+        """Cut off a last line that a crash left unfinished."""
+        if not self._file.exists():
+            return
+        with self._file.open("rb+") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+
+    def clear(self) -> None:
+        """Forget all runs."""
+        self._file.unlink(missing_ok=True)
+        for trace in self._traces.glob("*.npz"):
+            trace.unlink()
+
+    def add(self, record: RunRecord, trace: Trace) -> None:
+        """Write a run: the trace under a temporary name and moved, then the line, flushed to the disk."""
+        target = self._traces / f"{record.id}.npz"
+        scratch = target.with_suffix(".tmp")
+        arm_names = np.array([str(name) for name in trace.arm_names])
+        with scratch.open("wb") as file:
+            np.savez_compressed(
+                file,
+                arm_names=arm_names,
+                choices=trace.choices,
+                rewards=trace.rewards,
+                correct=trace.correct,
+                step_seconds=trace.step_seconds,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(target)
+        with self._file.open("ab") as file:
+            file.write(msgspec.json.encode(record) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def ids(self) -> set[str]:
+        """The runs that are done."""
+        return {record.id for record in read_runs(self.folder)}
+
+
+def read_runs(folder: Path) -> Iterator[RunRecord]:
+    """The runs of a results folder, in the order in which they finished."""
+    file = folder / "runs.jsonl"
+    if not file.exists():
+        return
+    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+        try:
+            yield msgspec.json.decode(line, type=RunRecord)
+        except msgspec.MsgspecError as error:
+            raise TacitError(f"{file}: line {number} is not a run of this version of tacit ({error})") from None
+
+
+def read_correct(folder: Path, id: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which steps of a run were right (T,)."""
+    with np.load(folder / "traces" / f"{id}.npz", allow_pickle=False) as arrays:
+        return np.asarray(arrays["correct"])

@@ -1,0 +1,1 @@
+"""Reports: captions, axes and rounding, over what experiments wrote. Nothing here runs an agent."""

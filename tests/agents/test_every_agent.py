@@ -1,0 +1,119 @@
+"""What all agents promise, and that the check notices when one does not."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import MultinomialNB
+
+import tacit
+from tacit.contracts import Decision
+from tacit.experiments.checks import ARMS, AgentCheckError, check_agent
+from tacit.registry import METHODS
+
+WARMED_UP = {name for name in METHODS if name not in ("linucb", "rogcn")}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("preset", [None, "paper"])
+def test_keeps_all_promises(name, preset):
+    check_agent(partial(tacit.make, name, preset=preset, **({"warmup": 8} if name in WARMED_UP else {})))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_keeps_all_promises_where_several_arms_can_be_right(name):
+    check_agent(partial(tacit.make, name, one_right_arm=False, **({"warmup": 8} if name in WARMED_UP else {})))
+
+
+def test_any_classifier_imputes():
+    check_agent(partial(tacit.BILinUCB, imputer=MultinomialNB(), warmup=8))
+
+
+class Forwarding:
+    """A sound agent to break in one way at a time."""
+
+    def __init__(self, arms, seed):
+        self.agent = tacit.LinUCB(arms=arms, seed=seed)
+        self.params, self.arm_names = self.agent.params, self.agent.arm_names
+
+    def warm_start(self, X0, y0, edges=None):
+        return self.agent.warm_start(X0, y0, edges)
+
+    def decide(self, x, neighbors=None):
+        return self.agent.decide(x, neighbors)
+
+    def feedback(self, id, reward):
+        self.agent.feedback(id, reward)
+
+
+class ChoosesAStranger(Forwarding):
+    def decide(self, x, neighbors=None):
+        d = super().decide(x, neighbors)
+        return Decision(d.id, "nowhere", d.scores, d.widths, d.propensity)
+
+
+class ScoresAreNaN(Forwarding):
+    def decide(self, x, neighbors=None):
+        d = super().decide(x, neighbors)
+        return Decision(d.id, d.arm, d.scores * np.nan, d.widths, d.propensity)
+
+
+class WritesToItsInput(Forwarding):
+    def decide(self, x, neighbors=None):
+        d = super().decide(x, neighbors)
+        if isinstance(x, np.ndarray):
+            x *= 2
+        return d
+
+
+class KeepsItsInput(Forwarding):
+    last = None
+
+    def decide(self, x, neighbors=None):
+        d = super().decide(x if self.last is None else self.last, neighbors)
+        self.last = x
+        return d
+
+
+class IgnoresItsSeed(Forwarding):
+    draws = np.random.default_rng(0)
+
+    def decide(self, x, neighbors=None):
+        d = super().decide(x, neighbors)
+        return Decision(d.id, ARMS[self.draws.integers(3)], d.scores, d.widths, d.propensity)
+
+
+class SwallowsErrors(Forwarding):
+    def feedback(self, id, reward):
+        try:
+            super().feedback(id, reward)
+        except ValueError:
+            self.agent.decide(np.ones(10))
+
+
+class TakesFeedbackInOrderOnly(Forwarding):
+    last = -1
+
+    def feedback(self, id, reward):
+        if id < self.last:
+            raise AgentCheckError("feedback came late")
+        self.last = id
+        super().feedback(id, reward)
+
+
+class LearnsNothing(Forwarding):
+    def feedback(self, id, reward):
+        super().feedback(id, None if reward is None or 0 <= float(reward) <= 1 else reward)
+
+    def warm_start(self, X0, y0, edges=None):
+        return super().warm_start(X0, ["left"] * len(y0), edges)
+
+
+@pytest.mark.parametrize("broken", Forwarding.__subclasses__(), ids=lambda agent: agent.__name__)
+def test_the_check_notices(broken):
+    with pytest.raises(AgentCheckError):
+        check_agent(broken)
+
+
+def test_the_sound_one_passes():
+    check_agent(Forwarding)

@@ -1,0 +1,197 @@
+"""What users give to agents: taken in all its forms, or refused in one line."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import SGDClassifier
+
+import tacit
+from tacit.agents.imputers import GCNImputer, KMeansImputer
+from tacit.contracts import (
+    AlreadyAnswered,
+    InvalidContext,
+    InvalidReward,
+    TacitError,
+    UnknownArm,
+    UnknownDecision,
+    UnknownName,
+)
+from tacit.registry import METHODS
+
+BAD_PARAMETERS = [
+    ({"arms": 1}, "at least 2 arms"),
+    ({"arms": ["a"]}, "at least 2 arms"),
+    ({"arms": ["a", "a"]}, "its own"),
+    ({"seed": -1}, "seed=-1"),
+    ({"seed": 0.5}, "seed=0.5"),
+    ({"alpha": -1}, "alpha=-1 is not allowed; a number at least 0 is"),
+    ({"ridge": 0}, "ridge=0 is not allowed; a number above 0 is"),
+    ({"alpha": float("nan")}, "alpha=nan"),
+    ({"warmup": 1.5}, "warmup=1.5 is not allowed; a whole number"),
+    ({"hidden": 0}, "hidden=0"),
+    ({"dropout": 1.0}, "dropout=1.0"),
+    ({"neighbors": 0}, "neighbors=0"),
+    ({"normalize_theta": "yes"}, "normalize_theta='yes' is not allowed; True or False is"),
+    ({"one_right_arm": 1}, "one_right_arm=1"),
+    ({"ties": "random"}, "'balance' or 'first'"),
+]
+
+
+@pytest.mark.parametrize(("params", "message"), BAD_PARAMETERS)
+def test_wrong_parameters_say_name_value_and_what_is_allowed(params, message):
+    with pytest.raises(ValueError, match=message) as error:
+        tacit.GCNUCB(**{"arms": 3, **params})
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_imputers_are_refused():
+    with pytest.raises(UnknownName, match="did you mean 'kmeans'"):
+        tacit.BILinUCB(arms=2, imputer="kmean")
+    with pytest.raises(TacitError, match="partial_fit and predict_proba"):
+        tacit.BILinUCB(arms=2, imputer=SGDClassifier())  # hinge loss: no probabilities
+    with pytest.raises(TacitError, match="bounded"):
+        tacit.BILinUCB(arms=2, bounded="no")
+    with pytest.raises(TacitError, match="clusters=1"):
+        KMeansImputer(clusters=1)
+    with pytest.raises(TacitError, match="dropout=2"):
+        GCNImputer(dropout=2)
+
+
+def test_make_knows_its_names_presets_and_parameters():
+    with pytest.raises(UnknownName, match="did you mean 'gcnucb'.*bilinucb-gcn"):
+        tacit.make("gcnucbb", arms=2)
+    with pytest.raises(UnknownName, match="paper"):
+        tacit.make("linucb", arms=2, preset="papers")
+    with pytest.raises(TacitError, match="alfa.*parameters: alpha, arms"):
+        tacit.make("linucb", arms=2, alfa=1)
+    for name in METHODS:
+        agent = tacit.make(name, arms=["a", "b"], preset="paper", seed=3)
+        assert agent.params["ties"] == "first"
+        assert agent.params["arms"] == ["a", "b"]
+        assert type(agent)(**agent.params).params == agent.params
+    assert tacit.make("gcnucb", arms=2, preset="paper").params["normalize_theta"] is True
+    assert tacit.make("ilinucb-random", arms=2, preset="paper").params["bounded"] is False
+
+
+def test_contexts_of_the_wrong_kind_are_refused():
+    agent = tacit.LinUCB(arms=2)
+    agent.decide([1.0, 0.0, 2.0])
+    for context, message in [
+        ([1.0, np.nan, 0.0], "holds nan at feature 1"),
+        ([1.0, 0.0, -np.inf], "holds -inf at feature 2"),
+        ([1.0, 2.0], "has 2 features; this agent's contexts have 3"),
+        ([], "empty"),
+        (np.zeros((2, 3)), "shape"),
+        (sp.csr_matrix((2, 3)), "one row"),
+        (sp.csr_matrix((1, 4)), "has 4 features"),
+        ("abc", "not str"),
+        (None, "context"),
+        ({"a": 1.0}, "arrays of 3 features"),
+    ]:
+        with pytest.raises(InvalidContext, match=message):
+            agent.decide(context)
+    assert agent.decide(sp.csr_array([[0.0, 1.0, 0.0]])).id == 1, "what was refused took no id"
+
+
+def test_named_features_open_columns_as_they_come():
+    named, placed = (tacit.LinUCB(arms=2) for _ in range(2))
+    stories = [{"red": 1.0}, {"blue": 2.0, "red": 1.0}, {"green": 1.0, "blue": 0.5}, {"red": 1.0, "green": 3.0}]
+    columns = ["red", "blue", "green"]
+    for step, story in enumerate(stories * 40):
+        left = named.decide(story)
+        right = placed.decide([story.get(name, 0.0) for name in columns])
+        assert left.arm == right.arm
+        np.testing.assert_allclose(left.scores, right.scores, atol=1e-12)
+        np.testing.assert_allclose(left.widths, right.widths, atol=1e-12)
+        for agent, decision in ((named, left), (placed, right)):
+            agent.feedback(decision.id, step % 2)
+    for context, message in [({}, "names no feature"), ({"red": "x"}, "'red' is 'x'"), ([1.0, 2.0, 3.0], "have names")]:
+        with pytest.raises(InvalidContext, match=message):
+            named.decide(context)
+
+
+def test_a_labelled_start_may_name_features_too():
+    agent = tacit.GCNUCB(arms=["x", "y"], warmup=0)
+    ids = agent.warm_start([{"a": 1.0}, {"b": 1.0, "c": 2.0}], ["x", "y"])
+    assert ids == [0, 1]
+    assert agent.decide({"a": 1.0}).arm == "x"
+    assert agent.decide({"b": 1.0, "c": 2.0, "d": 0.1}).arm == "y"
+
+
+def test_a_labelled_start_with_a_mistake_changes_nothing():
+    agent = tacit.LinUCB(arms=["x", "y"])
+    X0 = np.eye(3)
+    for X, y, edges, error, message in [
+        (X0, ["x", "y"], None, TacitError, "3 contexts and 2 arms"),
+        (X0, ["x", "y", "z"], None, UnknownArm, "unknown arm 'z' in row 2 .*x, y"),
+        (X0, [0, 1, 2], None, UnknownArm, "unknown arm 0"),
+        (X0, ["x", "y", "x"], [[0, 3]], UnknownDecision, r"edge \[0, 3\]"),
+        ([[1.0, 2.0], [1.0]], ["x", "y"], None, InvalidContext, "row 1: the context has 1 features"),
+        (X0 * np.nan, ["x", "y", "x"], None, InvalidContext, "row 0: .*nan"),
+        ([], [], None, InvalidContext, "no contexts"),
+    ]:
+        with pytest.raises(error, match=message):
+            agent.warm_start(X, y, edges)
+    assert agent.warm_start([[1.0, 2.0, 3.0, 4.0]], ["x"], edges=[]) == [0], (
+        "neither rows, width nor graph were settled"
+    )
+
+
+def test_arms_of_a_start_may_be_places():
+    agent = tacit.LinUCB(arms=["x", "y"], alpha=0)
+    agent.warm_start(np.eye(2), np.array([1, 0]))
+    assert agent.decide([1.0, 0.0]).arm == "y"
+
+
+def test_feedback_comes_once_for_a_decision_that_was_made():
+    agent = tacit.LinUCB(arms=2)
+    (given,) = agent.warm_start([[1.0, 0.0]], [0])
+    first, second = agent.decide([1.0, 0.0]), agent.decide([0.0, 1.0])
+    for wrong in (-0.1, 1.1, float("nan"), "1", [1]):
+        with pytest.raises(InvalidReward, match="from 0 to 1"):
+            agent.feedback(first.id, wrong)
+    for unknown in (-1, 99, "0", None, 1.0, True):
+        with pytest.raises(UnknownDecision):
+            agent.feedback(unknown, 1)
+    agent.feedback(second.id, np.float32(0.5))
+    agent.feedback(first.id, None)
+    for id, state in ((first.id, "silent"), (second.id, "had a reward"), (given, "labelled row")):
+        with pytest.raises(AlreadyAnswered, match=state):
+            agent.feedback(id, 1)
+
+
+def test_a_graph_is_given_from_the_first_row_on_or_not_at_all():
+    agent = tacit.GCNUCB(arms=2)
+    agent.warm_start(np.eye(2), [0, 1])
+    with pytest.raises(TacitError, match="grows its own graph"):
+        agent.decide([1.0, 0.0], neighbors=[0])
+    given = tacit.GCNUCB(arms=2)
+    ids = given.warm_start(np.eye(2), [0, 1], edges=[(0, 1), (1, 0), (1, 1)])
+    with pytest.raises(UnknownDecision, match="unknown decision 2"):
+        given.decide([1.0, 0.0], neighbors=[0, 2])
+    with pytest.raises(UnknownDecision, match="list of ids"):
+        given.decide([1.0, 0.0], neighbors=5)
+    first = given.decide([1.0, 0.0], neighbors=np.array([ids[0], ids[0]]))
+    assert given.decide([0.0, 1.0]).id == first.id + 1, "no neighbours named: a node without edges"
+    np.testing.assert_array_equal(given._encoder.graph._sources[:2], [1, 2])
+
+
+def test_ties_are_spread_or_go_to_the_first():
+    spread = tacit.LinUCB(arms=4)
+    assert sorted(spread.decide([1.0]).arm for _ in range(8)) == [0, 0, 1, 1, 2, 2, 3, 3]
+    first = tacit.LinUCB(arms=4, ties="first")
+    assert {first.decide([1.0]).arm for _ in range(8)} == {0}
+
+
+def test_several_right_arms_teach_only_the_one_that_was_chosen():
+    agent = tacit.LinUCB(arms=2, one_right_arm=False, alpha=0)
+    for _ in range(20):
+        decision = agent.decide([1.0])
+        agent.feedback(decision.id, 1)
+    scores = agent.decide([1.0]).scores
+    assert scores[decision.arm] > 0.9
+    assert scores[1 - decision.arm] <= 1.0
+    other = tacit.LinUCB(arms=2, alpha=0)
+    decision = other.decide([1.0])
+    other.feedback(decision.id, 1)
+    assert other.decide([1.0]).scores[1 - decision.arm] == 0.0

@@ -1,0 +1,88 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.contracts import TacitError, UnknownName
+from tacit.experiments.checks import toy_data
+from tacit.experiments.recorder import read_correct, read_runs
+from tacit.experiments.runner import Experiment, execute, expand
+
+
+def experiment(**changes):
+    base = {"datasets": [toy_data()], "methods": ["linucb", "rogcn"], "missing": [0.2, "reward:0.5"], "seeds": range(2)}
+    return Experiment(**{**base, **changes})
+
+
+def test_a_run_writes_one_line_and_one_trace_and_is_not_repeated(tmp_path):
+    runs = expand(experiment())
+    records = list(execute(runs, tmp_path))
+    assert len({record.id for record in records}) == len(runs) == 8
+    lines = (tmp_path / "runs.jsonl").read_bytes()
+    assert [record.id for record in read_runs(tmp_path)] == [record.id for record in records]
+    for record in records:
+        assert np.mean(read_correct(tmp_path, record.id)) == pytest.approx(record.accuracy)
+        assert record.steps == 87
+        assert set(record.versions) >= {"tacit", "numpy", "python"}
+    assert list(execute(runs, tmp_path)) == records
+    assert (tmp_path / "runs.jsonl").read_bytes() == lines, "nothing ran again"
+
+
+def test_what_determines_a_run_determines_its_id():
+    def ids(**changes):
+        return {run.id for run in expand(experiment(**changes))}
+
+    base = ids()
+    assert base == ids()
+    assert base == ids(missing=["mcar:0.20", "reward:.5"]), "two spellings of one setting"
+    other_data = replace(toy_data(), fingerprint="other")
+    for change in ({"seeds": [5, 6]}, {"missing": [0.3]}, {"overrides": {"ties": "first"}}, {"datasets": [other_data]}):
+        assert not base & ids(**change), change
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_torn_last_line_is_cut_off_and_its_run_done_again(tmp_path, cut):
+    runs = expand(experiment(missing=[0.2]))
+    records = list(execute(runs, tmp_path))
+    file = tmp_path / "runs.jsonl"
+    file.write_bytes(file.read_bytes()[:-cut])
+    again = list(execute(runs, tmp_path))
+    assert [(record.id, record.accuracy) for record in again] == [(record.id, record.accuracy) for record in records]
+    assert len(file.read_bytes().splitlines()) == len(runs)
+
+
+def test_wrong_names_and_places_are_found_before_anything_runs(tmp_path):
+    with pytest.raises(UnknownName, match="linucb"):
+        expand(experiment(methods=["linucb", "linuc"]))
+    with pytest.raises(TacitError, match="rate from 0 to 1"):
+        expand(experiment(missing=[2]))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TacitError, match="cannot write results"):
+        list(execute(expand(experiment()), tmp_path / "file"))
+
+
+def test_a_line_of_something_else_is_named(tmp_path):
+    (tmp_path / "runs.jsonl").write_text('{"hello": 1}\n')
+    with pytest.raises(TacitError, match="line 1 is not a run"):
+        list(execute(expand(experiment()), tmp_path))
+
+
+def test_evaluate_wants_the_arms_of_the_stream():
+    stream = tacit.Stream(toy_data())
+    with pytest.raises(TacitError, match="arms"):
+        tacit.evaluate(tacit.LinUCB(arms=3), stream)
+
+
+def test_a_trace_adds_up(capsys):
+    stream = tacit.Stream(toy_data(), missing=0.4, seed=0)
+    trace = tacit.evaluate(tacit.LinUCB(arms=stream.arms), stream, progress=True)
+    assert "87/87" in capsys.readouterr().err
+    assert len(trace.arms) == len(trace.rewards) == len(trace.step_seconds) == len(stream)
+    assert np.isnan(trace.rewards).sum() == round(0.4 * len(stream))
+    truth = [stream.is_right(round, arm) for round, arm in zip(stream, trace.arms, strict=True)]
+    assert trace.accuracy == np.mean(truth) == trace.running_accuracy[-1]
+    heard = ~np.isnan(trace.rewards)
+    np.testing.assert_array_equal(trace.rewards[heard], np.array(truth)[heard])
+    assert trace.seconds >= trace.step_seconds.sum() > 0
+    assert set(trace.arms) <= set(stream.arms)

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.contracts import Dataset, InvalidData, TacitError, UnknownArm, UnknownName
+from tacit.experiments.checks import toy_data
+from tacit.streams.stream import Stream
+
+mechanisms = st.sampled_from(["mcar", "context", "reward"])
+
+
+def answers(stream, arm):
+    return [stream.respond(round, arm) for round in stream]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1000), rate=st.floats(0, 1), mechanism=mechanisms, edges=st.booleans())
+def test_a_stream_is_its_data_set_in_another_order(seed, rate, mechanism, edges):
+    data = toy_data(edges=edges)
+    stream = Stream(data, missing=f"{mechanism}:{rate}", seed=seed)
+    rounds = list(stream)
+    assert sorted(stream.order) == list(range(len(data.y)))
+    assert len(stream) == len(rounds) == len(data.y) - 3
+    assert stream.start.arms == data.arms
+    np.testing.assert_array_equal(data.y[stream.order[:3]], [0, 1, 2])
+    for round in rounds[:5]:
+        row = stream.order[round.position]
+        np.testing.assert_array_equal(round.context.toarray(), data.X[row].toarray())
+        assert stream.is_right(round, data.arms[data.y[row]])
+        assert stream.respond(round, data.arms[data.y[row]]) in (1.0, None)
+        assert stream.respond(round, data.arms[data.y[row] - 1]) in (0.0, None)
+    again = Stream(data, missing=f"{mechanism}:{rate}", seed=seed)
+    assert answers(stream, "left") == answers(stream, "left") == answers(again, "left")
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_every_edge_is_given_once_when_its_later_end_arrives(seed):
+    data = toy_data(edges=True)
+    stream = Stream(data, seed=seed)
+    pairs = [(int(a), int(b)) for a, b in stream.start.edges]
+    for round in stream:
+        assert all(near < round.position for near in round.neighbors)
+        pairs += [(near, round.position) for near in round.neighbors]
+    rows = {frozenset(stream.order[list(pair)].tolist()) for pair in pairs}
+    assert rows == {frozenset(edge) for edge in data.edges.tolist()}
+    assert len(pairs) == len(rows)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), rate=st.floats(0, 1))
+def test_silence_at_random_has_exactly_the_share_and_the_order_does_not_depend_on_it(seed, rate):
+    stream = Stream(toy_data(), missing=rate, seed=seed)
+    assert answers(stream, "left").count(None) == round(rate * len(stream))
+    np.testing.assert_array_equal(stream.order, Stream(toy_data(), missing="context:0.3", seed=seed).order)
+
+
+@pytest.mark.parametrize("mechanism", ["context", "reward"])
+def test_other_mechanisms_have_their_share_and_their_reason(mechanism):
+    data = toy_data(3000)
+    stream = Stream(data, missing=f"{mechanism}:0.5", seed=0)
+    truth = data.y[stream.order[3:]]
+    said = np.array([answers(stream, arm) for arm in stream.arms], dtype=object) != None  # noqa: E711 - elementwise
+    right, wrong = said[truth, np.arange(len(truth))], said[truth - 1, np.arange(len(truth))]
+    if mechanism == "reward":
+        assert abs(right.mean() - 0.75) < 0.03
+        assert abs(wrong.mean() - 0.25) < 0.03
+    else:
+        np.testing.assert_array_equal(right, wrong)
+        assert abs(right.mean() - 0.5) < 0.03
+        by_kind = [right[truth == k].mean() for k in range(3)]
+        assert max(by_kind) - min(by_kind) > 0.1, "some kinds of context speak less"
+
+
+@pytest.mark.parametrize("missing", [-0.1, 1.1, "mcar:2", "context:", "half", None, float("nan")])
+def test_a_rate_outside_0_to_1_is_refused(missing):
+    with pytest.raises(TacitError, match="rate from 0 to 1"):
+        Stream(toy_data(), missing=missing)
+
+
+def test_bad_mechanism_seed_and_arm_are_refused():
+    with pytest.raises(UnknownName, match="mcar"):
+        Stream(toy_data(), missing="contxt:0.5")
+    with pytest.raises(TacitError, match="seed"):
+        Stream(toy_data(), seed=-1)
+    stream = Stream(toy_data())
+    with pytest.raises(UnknownArm, match="left, middle, right"):
+        stream.respond(next(iter(stream)), "up")
+
+
+def test_an_arm_without_rows_is_refused():
+    empty = Dataset("d", sp.csr_matrix(np.eye(3)), np.array([0, 0, 1]), ["a", "b", "c"])
+    with pytest.raises(InvalidData, match="'c'"):
+        Stream(empty)
