@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tacit.agents.gcnucb import GCNUCB
     from tacit.agents.linucb import LinUCB
     from tacit.agents.rogcn import ROGCN
+    from tacit.agents.storage import load
     from tacit.contracts import Dataset, Decision, Feedback, Round, TacitError, Trace
     from tacit.datasets.catalog import load_dataset
     from tacit.experiments.checks import check_agent
@@ -27,6 +28,7 @@ _HOMES = {
     "ROGCN": "tacit.agents.rogcn",
     "BILinUCB": "tacit.agents.bilinucb",
     "GCNUCB": "tacit.agents.gcnucb",
+    "load": "tacit.agents.storage",
     "make": "tacit.registry",
     "load_dataset": "tacit.datasets.catalog",
     "Stream": "tacit.streams.stream",
@@ -54,6 +56,7 @@ __all__ = [
     "Trace",
     "check_agent",
     "evaluate",
+    "load",
     "load_dataset",
     "make",
 ]

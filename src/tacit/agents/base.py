@@ -4,11 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tacit.agents import storage
 from tacit.agents.contexts import ContextReader, RowStore, room_for
 from tacit.contracts import (
     AlreadyAnswered,
@@ -112,6 +115,7 @@ class BaseAgent(ABC):
         labels = self._check_arms(y0, len(rows))
         adjacent = self._check_edges(edges, len(rows))
         self._reader = reader
+        self._has_graph = adjacent[0] is not None
         nodes: list[int] = []
         for row, label, near in zip(rows, labels, adjacent, strict=True):
             node = self._admit(row, label, GIVEN)
@@ -133,6 +137,7 @@ class BaseAgent(ABC):
         reading = self._reader.read(x)
         near = self._check_neighbors(neighbors)
         self._reader.accept(reading)
+        self._has_graph = near is not None
         node = self._admit(reading.row, -1, PENDING)
         self._decisions += 1
         self._arrive(node, near)
@@ -140,6 +145,24 @@ class BaseAgent(ABC):
         arm = self._choose(scores + widths)
         self._chosen[node] = arm
         return Decision(node, self._arm_names[arm], scores, widths, 1.0)
+
+    def decide_batch(self, X: Any, neighbors: Sequence[Sequence[int]] | None = None) -> list[Decision]:
+        """Choose an arm for each row of a matrix, or item of a list of contexts: as `decide` on one after the other.
+
+        All rows are checked before the first is decided on. `neighbors` has a list of ids for each row.
+        """
+        rows, _ = self._reader.read_all(X)
+        near = [None] * len(rows) if neighbors is None else [() if ids is None else ids for ids in neighbors]
+        if len(near) != len(rows):
+            raise TacitError(f"there are {len(rows)} contexts and {len(near)} lists of neighbors; each needs one")
+        for ids in near:
+            self._check_neighbors(ids)
+        contexts = sp.csr_matrix(X) if sp.issparse(X) else X
+        return [self.decide(context, ids) for context, ids in zip(contexts, near, strict=True)]
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent to one file; `tacit.load` reads it back, and it goes on as if nothing had happened."""
+        storage.save(self, path)
 
     def feedback(self, id: int, reward: float | None) -> None:
         """Say what came of a decision: a reward from 0 to 1, or None if none will ever come."""
@@ -209,38 +232,32 @@ class BaseAgent(ABC):
         raise UnknownArm(f"unknown arm {label!r} in row {row} (there are: {', '.join(map(str, self._arm_names[:20]))})")
 
     def _check_edges(self, edges: Any, count: int) -> list[list[int] | None]:
-        """For each row of a labelled start, the earlier ones next to it."""
+        """For each row of a labelled start, the earlier ones next to it; None where no graph is given."""
         if edges is None and not self._has_graph:
-            self._settle_graph("edges", given=False)
             return [None] * count
+        self._check_graph("edges")
         pairs = np.asarray([] if edges is None else edges, dtype=np.int64).reshape(-1, 2)
         wrong = ((pairs < 0) | (pairs >= count)).any(axis=1)
         if wrong.any():
             edge = pairs[wrong][0].tolist()
             raise UnknownDecision(f"edge {edge} names a row that does not exist; there are 0 to {count - 1}")
-        self._settle_graph("edges", given=True)
         adjacent: list[set[int]] = [set() for _ in range(count)]
         for a, b in pairs[pairs[:, 0] != pairs[:, 1]].tolist():
             adjacent[max(a, b)].add(min(a, b))
         return [sorted(near) for near in adjacent]
 
     def _check_neighbors(self, neighbors: Sequence[int] | None) -> list[int] | None:
-        if neighbors is None and self._has_graph:
-            return []
         if neighbors is None:
-            self._settle_graph("neighbors", given=False)
-            return None
+            return [] if self._has_graph else None
         if not isinstance(neighbors, Iterable):
             raise UnknownDecision(f"neighbors={neighbors!r} is not allowed; a list of ids is")
         ids = sorted({self._check_known(id) for id in neighbors})
-        self._settle_graph("neighbors", given=True)
+        self._check_graph("neighbors")
         return ids
 
-    def _settle_graph(self, name: str, *, given: bool) -> None:
+    def _check_graph(self, name: str) -> None:
         """The first row settles whether the graph is the user's or grown here: the two do not mix."""
-        if self._has_graph is None:
-            self._has_graph = given
-        elif given and not self._has_graph:
+        if self._has_graph is False:
             raise TacitError(
                 f"{name} came after rows without any: this agent grows its own graph; "
                 "give edges or neighbors (empty where there are none) from the first row on"

@@ -15,6 +15,8 @@ class ContextGraph:
     first asked for after the graph changed.
     """
 
+    _remade = ("_adjacency", "_aggregated")  # not worth a place in a file
+
     def __init__(self, rows: RowStore, k: int) -> None:
         self._contexts = rows
         self._nodes = 0

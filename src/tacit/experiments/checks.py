@@ -1,12 +1,15 @@
 """One check that every agent must pass, ours and yours: `check_agent`."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from tacit.agents.storage import load
 from tacit.contracts import Agent, AlreadyAnswered, Arm, Dataset, Decision, TacitError, UnknownDecision
 from tacit.experiments.evaluate import evaluate
 from tacit.streams.stream import Stream
@@ -32,6 +35,8 @@ def check_agent(make_agent: AgentFactory) -> None:
         _takes_all_kinds_of_context,
         _does_not_keep_or_change_its_input,
         _equal_seeds_give_equal_traces,
+        _a_batch_is_its_contexts_one_by_one,
+        _saving_and_loading_changes_nothing,
         _order_of_feedback_is_free,
         _refuses_bad_input_and_stays_as_it_was,
         _learns_something,
@@ -133,6 +138,35 @@ def _equal_seeds_give_equal_traces(make_agent: AgentFactory) -> None:
         stream = Stream(toy_data(edges=edges), missing=0.4, seed=1)
         one, two = (evaluate(make_agent(arms=ARMS, seed=5), stream) for _ in range(2))
         _require(np.array_equal(one.choices, two.choices), "equal seeds give equal decisions")
+
+
+def _a_batch_is_its_contexts_one_by_one(make_agent: AgentFactory) -> None:
+    agents: list[Any] = [make_agent(arms=ARMS, seed=0) for _ in range(2)]
+    if not hasattr(agents[0], "decide_batch"):
+        return
+    data = toy_data()
+    together = agents[0].decide_batch(data.X[:20])
+    single = [agents[1].decide(data.X[i]) for i in range(20)]
+    _require(all(map(_same, together, single)), "a batch of contexts is decided as one after the other")
+
+
+def _saving_and_loading_changes_nothing(make_agent: AgentFactory) -> None:
+    if not hasattr(make_agent(arms=ARMS, seed=0), "save"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "agent.tacit"
+        rows = _rows(toy_data())
+        going_on: Any = make_agent(arms=ARMS, seed=0)
+        stopped: Any = make_agent(arms=ARMS, seed=0)
+        for step, row in enumerate(rows[:60]):
+            one, two = going_on.decide(row), stopped.decide(row)
+            _require(_same(one, two), f"save and load change nothing, up to the last bit (step {step})")
+            if step % 7 == 3:
+                stopped.save(file)
+                stopped = load(file)
+            if step % 5 != 4:  # some decisions stay without feedback
+                for agent in (going_on, stopped):
+                    agent.feedback(one.id, (1, 0, None)[step % 3])
 
 
 def _order_of_feedback_is_free(make_agent: AgentFactory) -> None:
