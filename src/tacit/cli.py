@@ -72,11 +72,12 @@ def demo(
 ) -> None:
     """The whole idea in under a minute: methods side by side on handwritten digits, half of the answers silent."""
     methods = ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb"]
-    data = catalog.load_dataset("digits")
+    data = catalog.load_dataset("digits", scaling="l2")
     if not as_json:
         out.print(
-            f"{len(data.y)} handwritten digits arrive one at a time. For each, name the digit; half of the time the\n"
-            "world says right or wrong, and half of the time it says nothing.\n"
+            f"{len(data.y)} handwritten digits arrive one at a time. Name each at once; half of the time the world "
+            "says right or wrong, half of the time nothing. (The first run also compiles: a few seconds more.)\n",
+            highlight=False,
         )
     experiment = runner.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
     records = _execute(experiment, out_folder, fresh=True, quiet=as_json)
@@ -133,13 +134,11 @@ def list_datasets(as_json: AsJson = False) -> None:
     if as_json:
         _print_json(rows)
         return
-    table = Table(box=None, header_style="bold")
-    for column in ("name", "what", "size", "from", "terms", "here"):
-        table.add_column(column, overflow="fold")
+    table = Table.grid(padding=(0, 2))
     for row in rows:
-        table.add_row(
-            row["name"], row["about"], row["shape"], row["home"], row["terms"], "yes" if row["here"] else "no"
-        )
+        here = "[green]here[/green]" if row["here"] else "not here"
+        table.add_row(f"[bold]{row['name']}[/bold]", f"{row['about']} ({here})")
+        table.add_row("", f"[dim]{row['shape']}; from {row['home']}; terms: {row['terms']}[/dim]")
     out.print(table)
 
 

@@ -67,6 +67,10 @@ class BaseAgent(ABC):
     one_right_arm: bool = True
     ties: str = "balance"
 
+    def __init_subclass__(cls) -> None:
+        """Agents that are defined elsewhere can be saved too."""
+        storage.storable(cls)
+
     def __post_init__(self) -> None:
         """Refuse wrong parameters; everything else waits until the first context."""
         names = list(range(self.arms)) if isinstance(self.arms, int) else list(self.arms)

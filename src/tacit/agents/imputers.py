@@ -11,12 +11,17 @@ from sklearn.cluster import MiniBatchKMeans
 from tacit.agents.base import check_number
 from tacit.agents.contexts import RowStore, room_for
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
+from tacit.agents.storage import storable
 from tacit.contracts import TacitError
 from tacit.registry import unknown_name
 
 
 class BaseImputer(ABC):
     """An imputer before it has seen anything; `begin` gives it the rows, the number of arms and the randomness."""
+
+    def __init_subclass__(cls) -> None:
+        """Imputers that are defined elsewhere can be saved too."""
+        storable(cls)
 
     def begin(self, rows: RowStore, arms: int, rng: np.random.Generator) -> None:
         """Make the state."""

@@ -3,9 +3,9 @@
     magic (8 bytes) | length of the header (8 bytes, little-endian) | header | arrays, one after another | sha256
 
 The header describes a graph of objects: parts of tacit by their class, with their attributes; shared parts occur
-once, so that what was one object before is one object after. Only classes of tacit's agents and kernels, NumPy's
-generators and scikit-learn's estimators can be in it, as long as arrays and plain values are all that they hold;
-reading it runs no code of the file's.
+once, so that what was one object before is one object after. Only agents, imputers and kernels, NumPy's generators
+and scikit-learn's estimators can be in it, as long as arrays and plain values are all that they hold; reading it runs
+no code of the file's.
 """
 
 import hashlib
@@ -23,6 +23,7 @@ from tacit.contracts import InvalidData, TacitError
 
 MAGIC = b"tacit\x00\x00\x01"  # the last byte is the version of the format
 HOMES = ("tacit.agents.", "tacit.kernels.")
+_STORABLE: dict[str, type] = {}
 KINDS = frozenset("biufU")  # arrays of booleans, whole numbers, floats and text
 
 
@@ -132,10 +133,16 @@ class _Writer:
         return {"class": path, "state": self.encode(state)}
 
 
+def storable(kind: type) -> None:
+    """Let files hold objects of this class, which may live anywhere; they are read where the class is known."""
+    _STORABLE[f"{kind.__module__}:{kind.__qualname__}"] = kind
+
+
 def _class_path(value: object) -> str:
     kind = type(value)
-    if kind.__module__.startswith(HOMES) or _is_estimator(kind):
-        return f"{kind.__module__}:{kind.__qualname__}"
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    if path in _STORABLE or kind.__module__.startswith(HOMES) or _is_estimator(kind):
+        return path
     raise TacitError(f"an agent that holds a {kind.__name__} cannot be saved; parts of tacit, arrays and numbers can")
 
 
@@ -189,12 +196,14 @@ class _Reader:
 
 
 def _class_at(path: str) -> Any:
+    if path in _STORABLE:
+        return _STORABLE[path]
     module, _, name = path.partition(":")
     if module.startswith((*HOMES, "sklearn.")):
         kind = getattr(importlib.import_module(module), name)
         if module.startswith(HOMES) or _is_estimator(kind):
             return kind
-    raise ValueError(f"unknown class {path}")
+    raise ValueError(f"it holds a {path}; import the module that defines it first")
 
 
 def _is_estimator(kind: Any) -> bool:
