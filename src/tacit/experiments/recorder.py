@@ -85,10 +85,6 @@ class Recorder:
             file.flush()
             os.fsync(file.fileno())
 
-    def ids(self) -> set[str]:
-        """The runs that are done."""
-        return {record.id for record in read_runs(self.folder)}
-
 
 def read_runs(folder: Path) -> Iterator[RunRecord]:
     """The runs of a results folder, in the order in which they finished."""
