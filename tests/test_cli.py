@@ -36,7 +36,7 @@ def test_run_on_your_own_file_and_resume(own_file, tmp_path):
     assert first.returncode == 0, first.stderr
     records = json.loads(first.stdout)
     assert len(records) == 8
-    assert {record["missing"] for record in records} == {"mcar:0", "context:0.5"}
+    assert {record["missing"] for record in records} == {"mcar:0.0", "context:0.5"}
     assert all(record["accuracy"] > 0.4 for record in records)
     lines = (out / "runs.jsonl").read_text()
     assert [json.loads(line) for line in lines.splitlines()] == records
@@ -59,6 +59,7 @@ def test_datasets():
     assert listed["digits"]["here"]
     assert listed["warfarin"]["terms"] == "CC BY-SA 4.0"
     assert "cnae9" in tacit("datasets").stdout
+    assert {row["name"] for row in json.loads(tacit("datasets", "--json").stdout)} == set(listed)
     info = json.loads(tacit("datasets", "info", "digits", "--json").stdout)
     assert (info["rows"], info["features"], sum(info["arms"].values())) == (1797, 64, 1797)
     assert "scikit-learn" in tacit("datasets", "fetch", "digits").stdout
@@ -98,12 +99,33 @@ def test_bad_input_is_one_line_and_exit_code_2(case, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["demo"], ["run"], ["datasets", "list"], ["datasets", "fetch"], ["datasets", "info"]]
+    "command", [[], ["demo"], ["run"], ["datasets"], ["datasets", "list"], ["datasets", "fetch"], ["datasets", "info"]]
 )
 def test_help_has_an_example(command):
     result = tacit(*command, "--help")
     assert result.returncode == 0
-    assert "Example" in result.stdout or not command
+    assert "Example" in result.stdout
+
+
+def test_info_on_your_own_file(own_file):
+    info = json.loads(tacit("datasets", "info", own_file / "own.csv", "--label", "best", "--json").stdout)
+    assert (info["rows"], info["features"], info["edges"]) == (90, 5, None)
+
+
+def test_nothing_at_all_shows_the_help():
+    result = tacit()
+    assert "Usage" in result.stdout
+    assert result.stderr == ""
+
+
+def test_demo_without_matplotlib_shows_the_table_and_says_what_is_missing(tmp_path):
+    (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError('no', name='matplotlib')")
+    folder = str(tmp_path)
+    code = f"import sys; sys.path.insert(0, {folder!r}); sys.argv[1:] = ['demo', '--out', {folder!r}, '--json']"
+    code += "; from tacit.cli import main; main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, len(json.loads(result.stdout))) == (2, 4)
+    assert "pip install 'tacit[plot]'" in result.stderr
 
 
 def test_version():

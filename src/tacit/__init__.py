@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from tacit.agents.linucb import LinUCB
     from tacit.agents.rogcn import ROGCN
     from tacit.agents.storage import load
-    from tacit.contracts import Dataset, Decision, Feedback, Round, TacitError, Trace
+    from tacit.contracts import Dataset, Decision, Feedback, Round, Trace
     from tacit.datasets.catalog import load_dataset
+    from tacit.errors import TacitError
     from tacit.experiments.checks import check_agent
     from tacit.experiments.evaluate import evaluate
     from tacit.registry import make
@@ -39,7 +40,7 @@ _HOMES = {
     "Feedback": "tacit.contracts",
     "Round": "tacit.contracts",
     "Trace": "tacit.contracts",
-    "TacitError": "tacit.contracts",
+    "TacitError": "tacit.errors",
 }
 
 __all__ = [

@@ -12,11 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from tacit import __version__
-from tacit.contracts import Dataset, TacitError
+from tacit.contracts import Dataset
+from tacit.errors import TacitError
 
 
 def _lazy(name: str) -> ModuleType:
     """A module that loads when it is first used, so that ``--help`` does not wait for numba and scipy."""
+    if name in sys.modules:
+        return sys.modules[name]
     spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(name)
@@ -38,12 +41,22 @@ else:
     figures = _lazy("tacit.reports.figures")
     tables = _lazy("tacit.reports.tables")
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Decisions that learn from silence.")
-datasets_app = typer.Typer(help="What data there is, where it comes from, its terms, and whether it is here.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Decisions that learn from silence.",
+    epilog="Example: tacit demo",
+)
+datasets_app = typer.Typer(
+    help="What data there is, where it comes from, its terms, and whether it is here.",
+    epilog="Example: tacit datasets info digits",
+)
 app.add_typer(datasets_app, name="datasets")
 
 out = Console()
 
+Label = Annotated[str | None, typer.Option(help="The label column of your own file.")]
+Edges = Annotated[Path | None, typer.Option(help="A file of row pairs, the graph of your own file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
 
 
@@ -81,10 +94,10 @@ def demo(
         )
     experiment = runner.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
     records = _execute(experiment, out_folder, fresh=True, quiet=as_json)
+    _show(records, as_json=as_json)
     picture = out_folder / "running-accuracy.png"
     curves = figures.running_accuracy_curves(out_folder, records)
     figures.draw_running_accuracy(curves, "digits, half of the answers silent", picture)
-    _show(records, as_json=as_json)
     if not as_json:
         out.print(f"\nThe curves: [bold]{picture}[/bold]   Every step: {out_folder / 'traces'}", soft_wrap=True)
 
@@ -102,8 +115,8 @@ def run(
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 10,
     preset: Annotated[str | None, typer.Option(help="Settings of a paper: paper.")] = None,
     scaling: Annotated[str, typer.Option(help="Rows at unit l1 or l2 length, or none.")] = "l1",
-    label: Annotated[str | None, typer.Option(help="The label column of your own file.")] = None,
-    edges: Annotated[Path | None, typer.Option(help="A file of row pairs, the graph of your own file.")] = None,
+    label: Label = None,
+    edges: Edges = None,
     as_json: AsJson = False,
 ) -> None:
     """Run methods on data, once for every missing rate and seed; what was interrupted goes on where it stopped."""
@@ -122,9 +135,9 @@ def run(
 
 
 @datasets_app.callback(invoke_without_command=True)
-def _datasets(context: typer.Context) -> None:
+def _datasets(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is None:
-        list_datasets()
+        list_datasets(as_json)
 
 
 @datasets_app.command("list", epilog="Example: tacit datasets list --json")
@@ -153,9 +166,14 @@ def fetch(name: Annotated[str, typer.Argument(help="The data set's name.")], as_
 
 
 @datasets_app.command(epilog="Example: tacit datasets info warfarin")
-def info(name: Annotated[str, typer.Argument(help="The data set's name, or a file.")], as_json: AsJson = False) -> None:
+def info(
+    name: Annotated[str, typer.Argument(help="The data set's name, or a file.")],
+    label: Label = None,
+    edges: Edges = None,
+    as_json: AsJson = False,
+) -> None:
     """What a data set holds: its size, arms, graph, source and terms."""
-    data = catalog.load_dataset(name, progress=sys.stderr.isatty())
+    data = catalog.load_dataset(name, label=label, edges=edges, progress=sys.stderr.isatty())
     facts = (_about(name) if name in catalog.CATALOG else {"name": data.name}) | _facts(data)
     if as_json:
         _print_json(facts)
@@ -224,7 +242,12 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
-        _fail(error.format_message() if hasattr(error, "format_message") else error)
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if not message:  # called with nothing at all: the help was the answer
+            raise SystemExit(2) from None
+        _fail(message)
+    except ModuleNotFoundError as error:
+        _fail(f"this needs {error.name}, which is not installed; pip install 'tacit[plot]' brings it")
     except (TacitError, OSError) as error:
         _fail(error)
     except (KeyboardInterrupt, typer.Abort):

@@ -1,13 +1,18 @@
-"""The types that more than one room needs: what flows between them, and the errors they raise. No algorithms."""
+"""The types that more than one room needs: what flows between them. No algorithms."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tacit.errors import InvalidData
+from tacit.validate import arm_places, undirected_edges
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -19,42 +24,6 @@ Context: TypeAlias = "NDArray[Any] | Sequence[float] | Mapping[Hashable, float] 
 """What an agent decides on: a 1-d array, a sparse matrix of one row, or {feature: value}."""
 
 
-class TacitError(ValueError):
-    """Something given to tacit is wrong; the message says what, where, and what would be right."""
-
-
-class InvalidContext(TacitError):
-    """A context that is empty, not finite, of the wrong length or of the wrong kind."""
-
-
-class InvalidReward(TacitError):
-    """A reward that is neither None nor a number from 0 to 1."""
-
-
-class UnknownArm(TacitError):
-    """An arm that this agent does not have."""
-
-
-class UnknownDecision(TacitError):
-    """An id that this agent never gave out."""
-
-
-class AlreadyAnswered(TacitError):
-    """Feedback for a decision that had its feedback."""
-
-
-class UnknownName(TacitError):
-    """A data set, method or preset that is not in its table."""
-
-
-class InvalidData(TacitError):
-    """A file or array that cannot be a data set."""
-
-
-class DataUnavailable(TacitError):
-    """A data set that is neither on this machine nor to be had from its sources."""
-
-
 class SparseRow(NamedTuple):
     """One context as its non-zero entries: sorted columns (n,) and their values (n,)."""
 
@@ -62,7 +31,7 @@ class SparseRow(NamedTuple):
     values: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """An agent's answer to one context.
 
@@ -85,7 +54,7 @@ class Feedback:
     reward: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Round:
     """One step of a stream.
 
@@ -98,7 +67,7 @@ class Round:
     neighbors: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Start:
     """The labelled rows that a stream begins with; `edges` (E, 2) are pairs of their positions, or None."""
 
@@ -107,7 +76,7 @@ class Start:
     edges: NDArray[np.int64] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """What happened at each step of one evaluation.
 
@@ -125,16 +94,16 @@ class Trace:
 
     @property
     def arms(self) -> NDArray[Any]:
-        """The arms chosen, by name."""
+        """The arms chosen, by name: of whole numbers or of text where all names are, else of Python objects."""
         names = np.empty(len(self.arm_names), dtype=object)
         names[:] = self.arm_names
-        chosen = names[self.choices]
-        return chosen if any(isinstance(name, tuple) for name in self.arm_names) else np.array(chosen.tolist())
+        kinds = {type(name) for name in self.arm_names}
+        return (names.astype(kinds.pop()) if kinds in ({int}, {str}) else names)[self.choices]
 
     @property
     def accuracy(self) -> float:
         """The share of right arms."""
-        return float(self.correct.mean()) if len(self.correct) else float("nan")
+        return float(self.correct.mean())
 
     @property
     def running_accuracy(self) -> NDArray[np.float64]:
@@ -163,11 +132,21 @@ class Agent(Protocol):
         """Say what came of a decision; None is silence."""
 
 
+@runtime_checkable
 class Imputer(Protocol):
     """Fills in the reward that silence withheld. Contexts are known by their node, arms by their index."""
 
+    def begin(self, rows: Any, arms: int, rng: np.random.Generator) -> None:
+        """Start: `rows[node]` is a context, `arms` how many there are, `rng` the only source of randomness."""
+
+    def widen(self, dimension: int) -> None:
+        """Contexts have more features from now on."""
+
     def arrive(self, node: int, neighbors: list[int] | None) -> None:
         """A context came in."""
+
+    def started(self) -> None:
+        """The labelled start is in."""
 
     def learn(self, node: int, arm: int, reward: float) -> None:
         """A reward was observed."""
@@ -176,12 +155,12 @@ class Imputer(Protocol):
         """The reward, from 0 to 1, that an arm would have earned at a context."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataset:
-    """Contexts with their right arms, ready for a stream.
+    """Contexts with their right arms, ready for a stream; what does not fit together is refused.
 
     `X` is (N, D) CSR; `y` (N,) indexes `arms`; `edges` (E, 2) are undirected pairs of rows, or None; `source` says
-    which file it came from and `fingerprint` is a hash of the arrays.
+    which file it came from.
     """
 
     name: str
@@ -191,4 +170,23 @@ class Dataset:
     edges: NDArray[np.int64] | None = None
     features: list[str] | None = None
     source: str = ""
-    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that rows, labels, arms and edges fit together."""
+        rows = self.X.shape[0]
+        try:
+            object.__setattr__(self, "y", arm_places(self.y, rows, len(self.arms)))
+            if self.edges is not None:
+                object.__setattr__(self, "edges", undirected_edges(self.edges, rows))
+        except InvalidData as error:
+            raise InvalidData(f"{self.name}: {error}") from None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that a stream can see: equal data has equal fingerprints."""
+        digest = hashlib.sha256(repr((self.X.shape, self.arms)).encode())
+        edges = np.full((1, 2), -1) if self.edges is None else self.edges
+        for part in (self.X.indptr, self.X.indices, self.y, edges):
+            digest.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
+        digest.update(np.ascontiguousarray(self.X.data, dtype=np.float64).tobytes())
+        return digest.hexdigest()[:16]

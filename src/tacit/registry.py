@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from tacit.contracts import Agent, Arm, TacitError, UnknownName
+from tacit.contracts import Agent, Arm
+from tacit.errors import TacitError, UnknownName
 
 
 class Method(NamedTuple):
@@ -60,8 +61,13 @@ def method_params(name: str, preset: str | None = None) -> dict[str, Any]:
         raise unknown_name("method", name, METHODS)
     params = dict(METHODS[name].params)
     if preset is not None:
-        settings = preset_file(preset)["agents"]
-        params |= settings["all"] | settings[name.partition("-")[0]]
+        settings = preset_file(preset)
+        family = name.partition("-")[0]
+        if family not in settings["agents"]:
+            raise TacitError(f"preset {preset!r} has no settings for {name} (it has: {', '.join(settings['agents'])})")
+        params |= settings["agents"]["all"] | settings["agents"][family]
+        if "imputer" in params:
+            params["imputer_params"] = dict(settings["imputers"][params["imputer"]])
     return params
 
 
@@ -70,9 +76,13 @@ def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **o
     params = method_params(name, preset) | overrides
     module, _, attribute = METHODS[name].target.partition(":")
     factory = getattr(importlib.import_module(module), attribute)
-    try:
-        agent: Agent = factory(arms=arms, **params)
-    except TypeError as error:  # an unknown keyword: say it as a wrong value, with the ones there are
-        allowed = ", ".join(sorted(factory.__dataclass_fields__))
-        raise TacitError(f"{name}: {error} (parameters: {allowed})") from None
+    check_keywords(name, factory, params)
+    agent: Agent = factory(arms=arms, **params)
     return agent
+
+
+def check_keywords(name: str, factory: Any, params: dict[str, Any]) -> None:
+    """Raise where a dataclass has no parameter of a name given."""
+    for key in params:
+        if key not in factory.__dataclass_fields__:
+            raise unknown_name(f"parameter of {name}", key, factory.__dataclass_fields__)

@@ -2,12 +2,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import tacit
 from tacit.agents.contexts import RowStore
 from tacit.agents.imputers import ClassifierImputer, KMeansImputer, RandomImputer
 from tacit.contracts import SparseRow
+from tacit.errors import TacitError
 
 
 def started(imputer, X, arms=3, seed=0):
@@ -53,10 +55,8 @@ def test_chance_is_uniform_and_seeded():
     assert draws[0] == started(RandomImputer(), np.eye(2), seed=0).impute(0, 0)
 
 
-@pytest.mark.parametrize("estimator", [MultinomialNB(), GaussianNB()])
+@pytest.mark.parametrize("estimator", [MultinomialNB(), GaussianNB(), SGDClassifier(loss="log_loss")])
 def test_a_classifier_learns_what_turned_out_right(estimator):
-    if isinstance(estimator, GaussianNB):
-        estimator = Dense()
     rng = np.random.default_rng(0)
     X = np.vstack([np.eye(3)[i % 3] + 0.1 * rng.random(3) for i in range(30)])
     imputer = started(ClassifierImputer(estimator), X)
@@ -64,18 +64,19 @@ def test_a_classifier_learns_what_turned_out_right(estimator):
     for node in range(27):
         imputer.learn(node, node % 3, 1.0)
         imputer.learn(node, (node + 1) % 3, 0.0)
+        assert 0 <= imputer.impute(node, 2) <= 1
     assert imputer.impute(27, 0) > imputer.impute(27, 1)
     assert not hasattr(estimator, "classes_"), "the user's own estimator stays untrained"
 
 
-class Dense(GaussianNB):
-    """A classifier that wants dense rows."""
-
-    def partial_fit(self, X, y, classes=None):
-        return super().partial_fit(X.toarray(), y, classes=classes)
-
-    def predict_proba(self, X):
-        return super().predict_proba(X.toarray())
+def test_a_classifier_that_refuses_changes_nothing():
+    agent = tacit.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)  # wants no negative features
+    decision = agent.decide([1.0, -1.0])
+    for _ in range(3):
+        with pytest.raises(TacitError, match="imputer MultinomialNB.* refuses: .*[Nn]egative"):
+            agent.feedback(decision.id, 1)
+    agent.feedback(decision.id, 0)
+    np.testing.assert_array_equal(agent.decide([1.0, -1.0]).scores, [0.0, 0.0])
 
 
 @settings(max_examples=15, deadline=None)

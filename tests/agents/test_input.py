@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import SGDClassifier
+from sklearn.naive_bayes import MultinomialNB
 
 import tacit
-from tacit.agents.imputers import GCNImputer, KMeansImputer
-from tacit.contracts import (
+from tacit.errors import (
     AlreadyAnswered,
     InvalidContext,
+    InvalidData,
     InvalidReward,
     TacitError,
     UnknownArm,
@@ -24,8 +25,15 @@ BAD_PARAMETERS = [
     ({"arms": ["a", "a"]}, "its own"),
     ({"seed": -1}, "seed=-1"),
     ({"seed": 0.5}, "seed=0.5"),
-    ({"alpha": -1}, "alpha=-1 is not allowed; a number at least 0 is"),
-    ({"ridge": 0}, "ridge=0 is not allowed; a number above 0 is"),
+    ({"arms": 3.5}, "a list of names is, or how many"),
+    ({"arms": "abc"}, "a list of names"),
+    ({"arms": None}, "a list of names"),
+    ({"arms": [["a"], ["b"]]}, "a name can be"),
+    ({"arms": np.eye(2)}, "a list of names"),
+    ({"alpha": -1}, "alpha=-1 is not allowed; a number from 0 is"),
+    ({"alpha": float("inf")}, "alpha=inf"),
+    ({"ridge": 0}, "ridge=0 is not allowed; a number from 1e-09 is"),
+    ({"learning_rate": float("inf")}, "learning_rate=inf"),
     ({"alpha": float("nan")}, "alpha=nan"),
     ({"warmup": 1.5}, "warmup=1.5 is not allowed; a whole number"),
     ({"hidden": 0}, "hidden=0"),
@@ -52,9 +60,15 @@ def test_wrong_imputers_are_refused():
     with pytest.raises(TacitError, match="bounded"):
         tacit.BILinUCB(arms=2, bounded="no")
     with pytest.raises(TacitError, match="clusters=1"):
-        KMeansImputer(clusters=1)
+        tacit.BILinUCB(arms=2, imputer="kmeans", imputer_params={"clusters": 1})
     with pytest.raises(TacitError, match="dropout=2"):
-        GCNImputer(dropout=2)
+        tacit.BILinUCB(arms=2, imputer_params={"dropout": 2})
+    with pytest.raises(UnknownName, match="parameter of imputer kmeans 'cluster'; did you mean 'clusters'"):
+        tacit.BILinUCB(arms=2, imputer="kmeans", imputer_params={"cluster": 5})
+    with pytest.raises(TacitError, match="settings go with the name"):
+        tacit.BILinUCB(arms=2, imputer=MultinomialNB(), imputer_params={"alpha": 1})
+    with pytest.raises(TacitError, match="imputer="):
+        tacit.BILinUCB(arms=2, imputer=MultinomialNB)  # the class
 
 
 def test_make_knows_its_names_presets_and_parameters():
@@ -62,7 +76,7 @@ def test_make_knows_its_names_presets_and_parameters():
         tacit.make("gcnucbb", arms=2)
     with pytest.raises(UnknownName, match="paper"):
         tacit.make("linucb", arms=2, preset="papers")
-    with pytest.raises(TacitError, match="alfa.*parameters: alpha, arms"):
+    with pytest.raises(TacitError, match="parameter of linucb 'alfa'; did you mean 'alpha'"):
         tacit.make("linucb", arms=2, alfa=1)
     for name in METHODS:
         agent = tacit.make(name, arms=["a", "b"], preset="paper", seed=3)
@@ -83,9 +97,14 @@ def test_contexts_of_the_wrong_kind_are_refused():
         ([], "empty"),
         (np.zeros((2, 3)), "shape"),
         (sp.csr_matrix((2, 3)), "one row"),
-        (sp.csr_matrix((1, 4)), "has 4 features"),
-        ("abc", "not str"),
+        (sp.dok_matrix((1, 4)), "has 4 features"),
+        ("abc", "not this str"),
         (None, "context"),
+        ([[1.0], [1.0, 2.0]], "not this list"),
+        ([1.0, 1j, 0.0], "array of numbers"),
+        ([10**400, 1, 1], "array of numbers"),
+        ([1e16, 0.0, 0.0], "at most 1e"),
+        (sp.csr_matrix([[1j, 0, 0]]), "complex128 values"),
         ({"a": 1.0}, "arrays of 3 features"),
     ]:
         with pytest.raises(InvalidContext, match=message):
@@ -105,7 +124,12 @@ def test_named_features_open_columns_as_they_come():
         np.testing.assert_allclose(left.widths, right.widths, atol=1e-12)
         for agent, decision in ((named, left), (placed, right)):
             agent.feedback(decision.id, step % 2)
-    for context, message in [({}, "names no feature"), ({"red": "x"}, "'red' is 'x'"), ([1.0, 2.0, 3.0], "have names")]:
+    for context, message in [
+        ({}, "names no feature"),
+        ({"red": "x"}, "'red' is 'x'"),
+        ({"red": 10**400}, "'red' is 1000"),
+        ([1.0, 2.0, 3.0], "have names"),
+    ]:
         with pytest.raises(InvalidContext, match=message):
             named.decide(context)
 
@@ -125,16 +149,21 @@ def test_a_labelled_start_with_a_mistake_changes_nothing():
         (X0, ["x", "y"], None, TacitError, "3 contexts and 2 arms"),
         (X0, ["x", "y", "z"], None, UnknownArm, "unknown arm 'z' in row 2 .*x, y"),
         (X0, [0, 1, 2], None, UnknownArm, "unknown arm 0"),
-        (X0, ["x", "y", "x"], [[0, 3]], UnknownDecision, r"edge \[0, 3\]"),
+        (X0, ["x", "y", "x"], [[0, 3]], InvalidData, r"edge \[0, 3\]"),
+        (X0, ["x", "y", "x"], [[0, 1, 2], [1, 2, 0]], InvalidData, "pairs of row numbers"),
+        (X0, ["x", "y", "x"], [[0.9, 1.7]], InvalidData, "pairs of row numbers"),
+        (X0, ["x", "y", "x"], [[0, 1], [2]], InvalidData, "pairs of row numbers"),
+        (X0, ["x", "y", "x"], [10**30, 1], InvalidData, "pairs of row numbers"),
+        (X0, None, None, UnknownArm, "one name a row"),
+        (X0, [["x"], ["y"], ["x"]], None, UnknownArm, "unknown arm"),
+        (None, ["x"], None, InvalidContext, "matrix or a list"),
         ([[1.0, 2.0], [1.0]], ["x", "y"], None, InvalidContext, "row 1: the context has 1 features"),
         (X0 * np.nan, ["x", "y", "x"], None, InvalidContext, "row 0: .*nan"),
         ([], [], None, InvalidContext, "no contexts"),
     ]:
         with pytest.raises(error, match=message):
             agent.warm_start(X, y, edges)
-    assert agent.warm_start([[1.0, 2.0, 3.0, 4.0]], ["x"], edges=[]) == [0], (
-        "neither rows, width nor graph were settled"
-    )
+    assert agent.warm_start([[1.0, 2.0, 3.0, 4.0]], ["x"], edges=[]) == [0], "neither rows nor width were settled"
 
 
 def test_arms_of_a_start_may_be_places():
@@ -160,20 +189,59 @@ def test_feedback_comes_once_for_a_decision_that_was_made():
             agent.feedback(id, 1)
 
 
-def test_a_graph_is_given_from_the_first_row_on_or_not_at_all():
+def test_neighbors_may_be_any_ids_there_are():
     agent = tacit.GCNUCB(arms=2)
-    agent.warm_start(np.eye(2), [0, 1])
-    with pytest.raises(TacitError, match="grows its own graph"):
-        agent.decide([1.0, 0.0], neighbors=[0])
-    given = tacit.GCNUCB(arms=2)
-    ids = given.warm_start(np.eye(2), [0, 1], edges=[(0, 1), (1, 0), (1, 1)])
-    with pytest.raises(UnknownDecision, match="unknown decision 2"):
-        given.decide([1.0, 0.0], neighbors=[0, 2])
-    with pytest.raises(UnknownDecision, match="list of ids"):
-        given.decide([1.0, 0.0], neighbors=5)
-    first = given.decide([1.0, 0.0], neighbors=np.array([ids[0], ids[0]]))
-    assert given.decide([0.0, 1.0]).id == first.id + 1, "no neighbours named: a node without edges"
-    np.testing.assert_array_equal(given._encoder.graph._sources[:2], [1, 2])
+    ids = agent.warm_start(np.eye(2), [0, 1], edges=[(0, 1), (1, 0), (1, 1)])
+    for wrong, message in (
+        ([0, 2], "unknown decision 2"),
+        (5, "list of ids"),
+        ([-1], "-1"),
+        ([0.0], "0.0"),
+        ("ab", "'a'"),
+    ):
+        with pytest.raises(UnknownDecision, match=message):
+            agent.decide([1.0, 0.0], neighbors=wrong)
+    first = agent.decide([1.0, 0.0], neighbors=np.array([ids[0], ids[0]]))
+    batch = agent.decide_batch(np.eye(2), neighbors=[[first.id], iter([first.id, first.id + 1])])
+    assert [decision.id for decision in batch] == [3, 4]
+    graph = agent._encoder.graph
+    assert list(zip(graph._sources[:5], graph._targets[:5], strict=True)) == [(1, 0), (2, 0), (3, 2), (4, 2), (4, 3)]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rows_with_neighbors_and_rows_without_mix(name):
+    """A labelled start without a graph, and decisions that name its rows, were once refused."""
+    agent = tacit.make(name, arms=2, **({"warmup": 0} if name not in ("linucb", "rogcn") else {}))
+    ids = agent.warm_start(np.eye(2), [0, 1])
+    for step in range(12):
+        decision = agent.decide(np.eye(2)[step % 2], neighbors=[ids[step % 2]] if step % 3 else None)
+        assert np.isfinite(decision.scores).all()
+        agent.feedback(decision.id, (1, 0, None)[step % 3])
+        ids.append(decision.id)
+
+
+def test_a_width_that_no_memory_holds_is_refused_and_forgotten():
+    agent = tacit.LinUCB(arms=2)
+    with pytest.raises(TacitError, match="not enough memory for 2 arms and 10000000 features"):
+        agent.decide(sp.csr_matrix((1, 10**7)))
+    assert agent.decide([1.0, 2.0]).id == 0
+
+
+def test_close_scores_are_told_apart_whatever_their_size():
+    agent = tacit.LinUCB(arms=["bad", "good"], alpha=0, ties="first")
+    agent.warm_start([[1e-5, 0.0]], ["good"])
+    assert agent.decide([1e-5, 0.0]).arm == "good"
+
+
+def test_many_new_names_stay_affordable():
+    """Each new name once copied all of the state: time grew with the cube of the names. Now few copies are made."""
+    agent = tacit.LinUCB(arms=2)
+    widths = set()
+    for name in range(300):
+        decision = agent.decide({f"n{name}": 1.0, "n0": 1.0})
+        agent.feedback(decision.id, name % 2)
+        widths.add(agent._linear._state.theta.shape[1])
+    assert len(widths) <= 10
 
 
 def test_ties_are_spread_or_go_to_the_first():

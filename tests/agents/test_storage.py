@@ -1,10 +1,12 @@
+import enum
+
 import numpy as np
 import pytest
 from sklearn.linear_model import SGDClassifier
 
 import tacit
 from tacit.agents import storage
-from tacit.contracts import InvalidData, TacitError
+from tacit.errors import InvalidData, TacitError
 from tacit.registry import METHODS
 
 
@@ -74,14 +76,22 @@ def forged(monkeypatch, tmp_path, encode):
         {"record": "tacit.datasets.fetch:cache_folder", "items": []},
         {"record": "sklearn.datasets:get_data_home", "items": []},
         {"record": "tacit.agents.nowhere:Thing", "items": []},
+        {"record": "tacit.agents.storage:save", "items": ["x", "VICTIM"]},
+        {"record": "tacit.agents.contexts:room_for", "items": []},
         {"object": 5},
+        5,
         {"unknown": 1},
     ],
 )
 def test_a_forged_header_runs_nothing(root, monkeypatch, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    if isinstance(root, dict) and "VICTIM" in root.get("items", ()):
+        root = {**root, "items": ["x", str(victim)]}
     file = forged(monkeypatch, tmp_path, lambda self, value: root)  # noqa: ARG005
-    with pytest.raises((InvalidData, IndexError)):
+    with pytest.raises(InvalidData):
         tacit.load(file)
+    assert victim.read_text() == "mine"
 
 
 def test_what_cannot_be_saved_is_named_and_the_old_file_stays(tmp_path):
@@ -122,3 +132,20 @@ def test_a_batch_with_one_bad_row_decides_nothing():
     graph = tacit.GCNUCB(arms=2)
     ids = graph.warm_start(np.eye(2), [0, 1], edges=[])
     assert [decision.id for decision in graph.decide_batch(np.eye(2), neighbors=[ids, ids[:1]])] == [2, 3]
+
+
+def test_the_file_has_the_users_own_permissions(tmp_path):
+    (tmp_path / "plain").touch()
+    tacit.LinUCB(arms=range(3)).save(tmp_path / "agent.tacit")
+    assert (tmp_path / "agent.tacit").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert tacit.load(tmp_path / "agent.tacit").params["arms"] == range(3)
+
+
+class Colour(enum.IntEnum):
+    RED = 0
+    BLUE = 1
+
+
+def test_names_that_would_come_back_as_something_else_are_refused(tmp_path):
+    with pytest.raises(TacitError, match="Colour cannot be saved"):
+        tacit.LinUCB(arms=list(Colour)).save(tmp_path / "agent.tacit")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.contracts import InvalidData
 from tacit.datasets import catalog, fetch
+from tacit.errors import InvalidData
 
 FACTS = {
     "cnae9": ((1080, 856), [120] * 9, None),
@@ -102,8 +102,19 @@ def test_an_archive_of_something_else_is_refused(tmp_path, monkeypatch):
         tacit.load_dataset("cnae9")
     with zipfile.ZipFile(tmp_path / "cnae+9.zip", "w") as archive:
         archive.writestr("CNAE-9.data", "1,2,3\n1,x,3\n")
-    with pytest.raises(InvalidData, match="cnae"):
+    with pytest.raises(InvalidData, match="not the file of cnae9"):
         tacit.load_dataset("cnae9")
+
+
+def test_a_citation_of_a_paper_that_does_not_exist_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    with tarfile.open(tmp_path / "cora.tgz", "w:gz") as archive:
+        for name, text in (("content", b"1\t0\t1\tA\n2\t1\t0\tB\n"), ("cites", b"1\t99\n")):
+            info = tarfile.TarInfo(f"cora/cora.{name}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    with pytest.raises(InvalidData, match="not the file of cora .*99"):
+        tacit.load_dataset("cora")
 
 
 def test_a_member_that_is_too_large_is_refused(tmp_path, monkeypatch):

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tacit.contracts import DataUnavailable
 from tacit.datasets import catalog, fetch
+from tacit.errors import DataUnavailable
 
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -97,6 +97,13 @@ def test_a_connection_that_is_cut_once_comes_through(server, tmp_path):
     assert fetch.fetch([source(server)], tmp_path).read_bytes() == CONTENT
 
 
+def test_a_page_instead_of_an_archive_is_not_kept(server, tmp_path):
+    server.paths["/a.zip"] = send(b"<html>please log in</html>")
+    with pytest.raises(DataUnavailable, match="not an archive"):
+        fetch.fetch([fetch.WebFile("a.zip", f"{server.url}/a.zip", None)], tmp_path)
+    assert leftovers(tmp_path) == []
+
+
 def test_404_is_not_tried_again(server, tmp_path):
     with pytest.raises(DataUnavailable, match="404 Not Found"):
         fetch.fetch([source(server)], tmp_path)
@@ -159,7 +166,7 @@ def test_search_order_is_the_folder_given_then_the_cache_and_better_files_first(
     for folder in (given, cache):
         folder.mkdir()
     assert fetch.find(["full", "part"]) is None
-    for file in (cache / "part", given / "part", cache / "full", given / "full"):
+    for file in (cache / "part", cache / "full", given / "part", given / "full"):
         file.touch()
         assert fetch.find(["full", "part"]) == file, "each new one is better than those before"
 

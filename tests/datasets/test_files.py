@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 import tacit
-from tacit.contracts import InvalidData, TacitError, UnknownName
 from tacit.datasets.files import arms_of, scaled
+from tacit.errors import InvalidData, TacitError, UnknownName
 
 X = np.array([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [4.0, -4.0, 1.0]])
 Y = np.array([5, 7, 5, 7])
@@ -78,6 +78,8 @@ def test_edges_are_undirected_unique_and_without_loops(tmp_path):
 def test_rows_have_unit_length_and_zeros_stay(scaling):
     lengths = np.linalg.norm(scaled(sp.csr_matrix(X), scaling).toarray(), ord=int(scaling[1]), axis=1)
     np.testing.assert_allclose(lengths, [1, 1, 0, 1])
+    tiny = scaled(sp.csr_matrix([[1e-310, 1e-310], [1e14, 0.0]]), scaling).toarray()
+    np.testing.assert_allclose(np.linalg.norm(tiny, ord=int(scaling[1]), axis=1), 1.0)
 
 
 def test_unknown_scaling_is_refused():
@@ -85,7 +87,7 @@ def test_unknown_scaling_is_refused():
         scaled(sp.csr_matrix(X), "l3")
 
 
-@given(st.lists(st.one_of(st.integers(-3, 12), st.sampled_from(["a", "b", "0"])), min_size=1))
+@given(st.lists(st.one_of(st.integers(-3, 12), st.sampled_from(["a", "b", "0", "01", "²", "--5"])), min_size=1))
 def test_labels_become_arms_and_back(labels):
     arms, y = arms_of(labels)
     assert [str(arms[k]) for k in y] == [str(label) for label in labels]
@@ -103,7 +105,9 @@ BAD_FILES = {
     "only a header": ("d.csv", "a,label\n", {"label": "label"}, "no rows"),
     "one label": ("d.csv", "a,label\n1,x\n2,x\n", {"label": "label"}, "at least 2 arms"),
     "not svmlight": ("d.svm", "hello\n", {}, "svmlight"),
-    "not an archive": ("d.npz", "hello", {}, "d.npz"),
+    "not an archive": ("d.npz", "hello", {}, "d.npz: damaged"),
+    "empty label": ("d.csv", "a,label\n1,x\n2,\n3,y\n", {"label": "label"}, "label of row 1 is ''"),
+    "label for svmlight": ("d.svm", "1 1:1\n", {"label": "y"}, "label first in every line"),
     "unknown ending": ("d.xlsx", "hello", {}, "unknown file ending '.xlsx'"),
 }
 
@@ -118,9 +122,13 @@ def test_bad_text_is_refused_with_its_place(tmp_path, case):
 
 BAD_ARRAYS = {
     "objects": ({"X": X, "y": np.array([1, "a", None, 2], dtype=object)}, "Python objects"),
+    "NaN label": ({"X": X, "y": np.array([1.0, np.nan, 1.0, 2.0])}, "label of row 1 is 'nan'"),
+    "labels in a column": ({"X": X, "y": Y[:, None]}, "labels have shape"),
+    "one number for labels": ({"X": X, "y": np.array(1)}, "labels have shape"),
+    "too large": ({"X": X * 1e16, "y": Y}, "at most 1e"),
     "no X": ({"y": Y}, "neither an array 'X' nor the CSR parts"),
     "no y": ({"X": X}, "no array 'y'"),
-    "lengths differ": ({"X": X, "y": Y[:3]}, "4 rows of features and 3 labels"),
+    "lengths differ": ({"X": X, "y": Y[:3]}, "4 rows of features and labels of shape"),
     "NaN": ({"X": np.array([[1.0, np.nan], [0.0, 1.0]]), "y": Y[:2]}, "row 0, column 1 holds nan"),
     "infinity": ({"X": np.array([[1.0, 0.0], [-np.inf, 1.0]]), "y": Y[:2]}, "row 1, column 0 holds -inf"),
     "text": ({"X": np.array([["a"], ["b"]]), "y": Y[:2]}, "numbers are needed"),
@@ -131,7 +139,7 @@ BAD_ARRAYS = {
         r"edge \[1, 4\] names a row that does not",
     ),
     "negative edge": ({"X": X, "y": Y, "edges": np.array([[-1, 1]])}, r"edge \[-1, 1\]"),
-    "edges of another shape": ({"X": X, "y": Y, "edges": np.ones((2, 3), int)}, "E×2"),
+    "edges of another shape": ({"X": X, "y": Y, "edges": np.ones((2, 3), int)}, "pairs of row numbers"),
     "broken CSR": (
         {
             "data": np.ones(2),
@@ -173,3 +181,28 @@ def test_an_edge_list_with_text_names_the_line(tmp_path):
     write_text(tmp_path / "edges.txt", "0 1\n1 two\n")
     with pytest.raises(InvalidData, match="line 2"):
         tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
+
+
+@pytest.mark.parametrize("text", ["0 5.0\n", "0 1 7\n", "² 1\n", "--2 1\n", "0 " + "9" * 30 + "\n"])
+def test_a_first_line_with_numbers_is_no_header(tmp_path, text):
+    write_text(tmp_path / "d.csv", GOOD)
+    write_text(tmp_path / "edges.txt", text)
+    with pytest.raises(InvalidData, match="line 1"):
+        tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
+
+
+def test_edges_from_what_is_no_text_or_not_there_are_refused(tmp_path):
+    write_text(tmp_path / "d.csv", GOOD)
+    (tmp_path / "edges.bin").write_bytes(b"\xff\xfe\x00\x80")
+    for name in ("edges.bin", "absent.txt"):
+        with pytest.raises(InvalidData, match="cannot be read as a list of edges"):
+            tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / name)
+
+
+def test_labels_and_edges_of_a_named_data_set_are_its_own():
+    with pytest.raises(InvalidData, match="for your own files"):
+        tacit.load_dataset("digits", label="y")
+
+
+def test_an_ending_in_capitals_is_the_same(tmp_path):
+    assert tacit.load_dataset(write_text(tmp_path / "D.CSV", GOOD), label="label").name == "D"

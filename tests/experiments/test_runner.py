@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.contracts import TacitError, UnknownName
+from tacit.errors import TacitError, UnknownName
 from tacit.experiments.checks import toy_data
 from tacit.experiments.recorder import read_correct, read_runs
 from tacit.experiments.runner import Experiment, execute, expand
+from tacit.reports.tables import accuracy_rows
 
 
 def experiment(**changes):
@@ -36,7 +37,9 @@ def test_what_determines_a_run_determines_its_id():
     base = ids()
     assert base == ids()
     assert base == ids(missing=["mcar:0.20", "reward:.5"]), "two spellings of one setting"
-    other_data = replace(toy_data(), fingerprint="other")
+    assert len(expand(experiment(missing=[0.2, "0.20"], methods=["linucb", "linucb"]))) == 2, "each run once"
+    assert len(expand(experiment(missing=[1 / 3, 0.333333], seeds=[0], methods=["linucb"]))) == 2
+    other_data = toy_data(seed=9)
     for change in ({"seeds": [5, 6]}, {"missing": [0.3]}, {"overrides": {"ties": "first"}}, {"datasets": [other_data]}):
         assert not base & ids(**change), change
 
@@ -86,3 +89,28 @@ def test_a_trace_adds_up(capsys):
     np.testing.assert_array_equal(trace.rewards[heard], np.array(truth)[heard])
     assert trace.seconds >= trace.step_seconds.sum() > 0
     assert set(trace.arms) <= set(stream.arms)
+
+
+def test_fresh_runs_forget_their_own_records_only(tmp_path):
+    others = list(execute(expand(experiment(methods=["rogcn"], missing=[0.2])), tmp_path))
+    mine = expand(experiment(methods=["linucb"], missing=[0.2]))
+    once = list(execute(mine, tmp_path, fresh=True))
+    again = list(execute(mine, tmp_path, fresh=True))
+    assert [record.accuracy for record in once] == [record.accuracy for record in again]
+    assert [record.id for record in read_runs(tmp_path)] == [record.id for record in others + again]
+
+
+def test_the_table_tells_data_sets_of_one_name_apart_and_shows_the_constant_arm(tmp_path):
+    records = list(execute(expand(experiment(datasets=[toy_data(), toy_data(seed=9)], missing=[0.2])), tmp_path))
+    rows = accuracy_rows(records)
+    assert [row.method.split()[0] for row in rows] == ["always", "linucb", "rogcn"] * 2
+    assert len({row.dataset for row in rows}) == 2
+    assert all(row.runs == 2 for row in rows)
+    by_hand = [100 * record.accuracy for record in records if record.method == "rogcn"][:2]
+    assert rows[2].mean == pytest.approx(np.mean(by_hand))
+
+
+def test_arms_of_a_trace_keep_their_names():
+    for arms in (["a", "b", "c"], [1, 2.5, "x"], [("a", 1), ("b", 2), 3]):
+        stream = tacit.Stream(replace(toy_data(), arms=arms))
+        assert set(tacit.evaluate(tacit.LinUCB(arms=arms), stream).arms.tolist()) <= set(arms)

@@ -60,6 +60,14 @@ def test_distances_and_adjacency_on_real_numbers(seed, k, sparse):
     assert graph._distances[7, 0] == 0.0, "equal rows are at distance exactly 0"
 
 
+def test_neighbors_are_exact_far_from_the_origin():
+    """Distances by lengths and products cancel: an offset of 1e8 once made every list wrong."""
+    X = np.random.default_rng(0).random((60, 3))
+    X[:, 0] += 1e8
+    *_, graph = grow(X, 4)
+    np.testing.assert_array_equal(graph._neighbors[:60], oracle.nearest(X, 4)[0])
+
+
 def test_all_rows_equal_gives_weights_of_one():
     X = np.ones((7, 3))
     *_, graph = grow(X, 2)
@@ -78,3 +86,19 @@ def test_given_edges_make_the_adjacency():
         graph.add(node, near)
         A_hat = oracle.normalized(oracle.given(edges, node + 1))
         np.testing.assert_allclose(dense(graph.adjacency, (node + 1, node + 1)), A_hat, atol=1e-6)
+
+
+def test_given_edges_and_nearest_neighbours_make_one_graph():
+    rng = np.random.default_rng(1)
+    rows, X = RowStore(), rng.random((14, 3))
+    rows.dimension = 3
+    graph, edges, alone = ContextGraph(rows, 2), [], []
+    for node, x in enumerate(X):
+        near = [other for other in range(node) if rng.random() < 0.3] if node % 3 == 2 else None
+        edges += [(node, other) for other in near or []]
+        alone += [node] if near is None else []
+        rows.append(SparseRow(np.arange(3, dtype=np.int32), x))
+        graph.add(node, near)
+    A = oracle.given(edges, 14)
+    A[np.ix_(alone, alone)] = oracle.similarity(X[alone], 2)
+    np.testing.assert_allclose(dense(graph.adjacency, (14, 14)), oracle.normalized(A), atol=1e-6)

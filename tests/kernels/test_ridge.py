@@ -10,6 +10,20 @@ def sparse(x):
     return columns, x[columns]
 
 
+def test_unscaled_features_keep_their_digits():
+    """A form that subtracts from the prior for ever lost all digits on a feature of a million."""
+    rng = np.random.default_rng(0)
+    state, A, b = ridge.new_state(1, 3, 1.0), np.eye(3), np.zeros(3)
+    for _ in range(4 * ridge.BLOCK):
+        x = np.array([1e6 * (1 + 0.01 * rng.random()), rng.random(), 1.0])
+        ridge.update(state, *sparse(x), np.array([0]), np.array([1.0]), 1.0)
+        A += np.outer(x, x)
+        b += x
+    means, spreads = ridge.scores(state, *sparse(x))
+    np.testing.assert_allclose(means[0], x @ np.linalg.solve(A, b), rtol=1e-4)
+    np.testing.assert_allclose(spreads[0], x @ np.linalg.solve(A, x), rtol=1e-2)
+
+
 def random_row(rng, dimension, density):
     return np.where(rng.random(dimension) < density, rng.normal(0, 1, dimension), 0.0)
 

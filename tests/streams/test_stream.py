@@ -4,7 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.contracts import Dataset, InvalidData, TacitError, UnknownArm, UnknownName
+from tacit.contracts import Dataset
+from tacit.errors import InvalidData, TacitError, UnknownArm, UnknownName
 from tacit.experiments.checks import toy_data
 from tacit.streams.stream import Stream
 
@@ -94,3 +95,27 @@ def test_an_arm_without_rows_is_refused():
     empty = Dataset("d", sp.csr_matrix(np.eye(3)), np.array([0, 0, 1]), ["a", "b", "c"])
     with pytest.raises(InvalidData, match="'c'"):
         Stream(empty)
+    with pytest.raises(InvalidData, match="no rows are left"):
+        Stream(Dataset("d", sp.csr_matrix(np.eye(2)), np.array([0, 1]), ["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arms": ["a"]}, "at least 2 arms"),
+        ({"y": [0, 1]}, "labels of shape"),
+        ({"y": np.array([0, 1, 2])}, "places of the 2 arms"),
+        ({"y": ["a", "b", "a"]}, "places"),
+        ({"edges": [[0, 3]]}, "does not exist"),
+    ],
+)
+def test_a_data_set_that_does_not_fit_together_is_refused(changes, message):
+    parts = {"name": "d", "X": sp.csr_matrix(np.eye(3)), "y": [0, 1, 0], "arms": ["a", "b"]}
+    with pytest.raises(InvalidData, match=message):
+        Dataset(**{**parts, **changes})
+
+
+def test_the_best_constant_arm_counts_the_rounds_only():
+    data = Dataset("d", sp.csr_matrix(np.eye(5)), [0, 1, 1, 1, 0], ["a", "b"])
+    arm, share = Stream(data).best_constant_arm
+    assert (arm, share) == ("b", pytest.approx(2 / 3))

@@ -1,48 +1,27 @@
 """What all agents share: ids, arms, bookkeeping and the refusal of bad input. The maths is in their hooks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.agents import storage
 from tacit.agents.contexts import ContextReader, RowStore, room_for
-from tacit.contracts import (
-    AlreadyAnswered,
-    Arm,
-    Context,
-    Decision,
-    InvalidReward,
-    SparseRow,
-    TacitError,
-    UnknownArm,
-    UnknownDecision,
-)
+from tacit.contracts import Arm, Context, Decision, SparseRow
+from tacit.errors import AlreadyAnswered, InvalidReward, TacitError, UnknownArm, UnknownDecision
+from tacit.validate import check_choice, check_number, undirected_edges
 
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 TIE = 1e-9
-"""How close two upper bounds must be to count as equal."""
+"""How close two upper bounds must be to count as equal, relative to their size."""
 
 PENDING, REWARDED, SILENT, GIVEN = range(4)
-
-
-def check_number(
-    name: str, value: object, low: float, high: float, *, whole: bool = False, above: bool = False
-) -> None:
-    """Raise unless a parameter is a number from `low` (or above it) to `high`."""
-    kind = int | np.integer if whole else Real
-    good = isinstance(value, kind) and not isinstance(value, bool)
-    if not good or not (low < value if above else low <= value) or not value <= high:  # type: ignore[operator]
-        what = "a whole number" if whole else "a number"
-        limits = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high < np.inf else "")
-        raise TacitError(f"{name}={value!r} is not allowed; {what} {limits} is")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -73,21 +52,14 @@ class BaseAgent(ABC):
 
     def __post_init__(self) -> None:
         """Refuse wrong parameters; everything else waits until the first context."""
-        names = list(range(self.arms)) if isinstance(self.arms, int) else list(self.arms)
-        if len(names) < 2:
-            raise TacitError(f"arms={self.arms!r} is not allowed; there must be at least 2 arms")
-        if len(set(names)) < len(names):
-            raise TacitError(f"arms={self.arms!r} is not allowed; each arm's name must be its own")
-        check_number("seed", self.seed, 0, np.inf, whole=True)
-        if not isinstance(self.one_right_arm, bool):
-            raise TacitError(f"one_right_arm={self.one_right_arm!r} is not allowed; True or False is")
-        if self.ties not in ("balance", "first"):
-            raise TacitError(f"ties={self.ties!r} is not allowed; 'balance' or 'first' is")
-        self._arm_names: tuple[Arm, ...] = tuple(names)
+        names = _arm_names(self.arms)
+        check_number("seed", self.seed, 0, whole=True)
+        check_choice("one_right_arm", self.one_right_arm, (True, False))
+        check_choice("ties", self.ties, ("balance", "first"))
+        self._arm_names = names
         self._arm_index = {name: k for k, name in enumerate(names)}
         self._reader = ContextReader()
         self._rows = RowStore()
-        self._has_graph: bool | None = None
         self._chosen = np.zeros(0, np.int32)
         self._state = np.zeros(0, np.int8)
         self._decisions = 0
@@ -118,8 +90,8 @@ class BaseAgent(ABC):
         rows, reader = self._reader.read_all(X0)
         labels = self._check_arms(y0, len(rows))
         adjacent = self._check_edges(edges, len(rows))
+        self._make_room(reader.dimension or 0)
         self._reader = reader
-        self._has_graph = adjacent[0] is not None
         nodes: list[int] = []
         for row, label, near in zip(rows, labels, adjacent, strict=True):
             node = self._admit(row, label, GIVEN)
@@ -136,33 +108,27 @@ class BaseAgent(ABC):
         Arguments:
             x: a 1-d array, a sparse matrix of one row, or {feature: value}.
             neighbors: where you have a graph, the ids of earlier decisions and `warm_start` rows next to this one.
-                Without it the agent grows a graph of its own from the contexts.
+                Without it the context joins the agent's own graph, by its nearest among those that came so.
         """
         reading = self._reader.read(x)
-        near = self._check_neighbors(neighbors)
+        near = self._check_neighbors(neighbors, self._rows.count)
+        self._make_room(reading.dimension)
         self._reader.accept(reading)
-        self._has_graph = near is not None
-        node = self._admit(reading.row, -1, PENDING)
-        self._decisions += 1
-        self._arrive(node, near)
-        scores, widths = self._score(node)
-        arm = self._choose(scores + widths)
-        self._chosen[node] = arm
-        return Decision(node, self._arm_names[arm], scores, widths, 1.0)
+        return self._decide(reading.row, near)
 
-    def decide_batch(self, X: Any, neighbors: Sequence[Sequence[int]] | None = None) -> list[Decision]:
+    def decide_batch(self, X: Any, neighbors: Sequence[Sequence[int] | None] | None = None) -> list[Decision]:
         """Choose an arm for each row of a matrix, or item of a list of contexts: as `decide` on one after the other.
 
-        All rows are checked before the first is decided on. `neighbors` has a list of ids for each row.
+        All rows are checked before the first is decided on. `neighbors` has a list of ids (or None) for each row.
         """
-        rows, _ = self._reader.read_all(X)
-        near = [None] * len(rows) if neighbors is None else [() if ids is None else ids for ids in neighbors]
-        if len(near) != len(rows):
-            raise TacitError(f"there are {len(rows)} contexts and {len(near)} lists of neighbors; each needs one")
-        for ids in near:
-            self._check_neighbors(ids)
-        contexts = sp.csr_matrix(X) if sp.issparse(X) else X
-        return [self.decide(context, ids) for context, ids in zip(contexts, near, strict=True)]
+        rows, reader = self._reader.read_all(X)
+        given = [None] * len(rows) if neighbors is None else list(neighbors)
+        if len(given) != len(rows):
+            raise TacitError(f"there are {len(rows)} contexts and {len(given)} lists of neighbors; each needs one")
+        near = [self._check_neighbors(ids, self._rows.count + i) for i, ids in enumerate(given)]
+        self._make_room(reader.dimension or 0)
+        self._reader = reader
+        return [self._decide(row, ids) for row, ids in zip(rows, near, strict=True)]
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file; `tacit.load` reads it back, and it goes on as if nothing had happened."""
@@ -175,9 +141,19 @@ class BaseAgent(ABC):
         self._learn(node, int(self._chosen[node]), value)
         self._state[node] = SILENT if value is None else REWARDED
 
+    def _decide(self, row: SparseRow, neighbors: list[int] | None) -> Decision:
+        node = self._admit(row, -1, PENDING)
+        self._decisions += 1
+        self._arrive(node, neighbors)
+        scores, widths = self._score(node)
+        arm = self._choose(scores + widths)
+        self._chosen[node] = arm
+        return Decision(node, self._arm_names[arm], scores, widths, 1.0)
+
     def _choose(self, bounds: NDArray[np.float64]) -> int:
         """The best arm. Bounds that differ by no more than rounding are equal: another machine breaks the same ties."""
-        best = np.flatnonzero(bounds >= bounds.max() - TIE)
+        top = bounds.max()
+        best = np.flatnonzero(bounds >= top - TIE * abs(top))
         arm = int(best[np.argmin(self._times_chosen[best])] if self.ties == "balance" else best[0])
         self._times_chosen[arm] += 1
         return arm
@@ -207,15 +183,26 @@ class BaseAgent(ABC):
 
     # The border.
 
+    def _make_room(self, dimension: int) -> None:
+        """Make the state, or widen it; where that fails nothing has changed."""
+        before = self._rows.dimension
+        if dimension <= before:
+            return
+        self._rows.dimension = dimension
+        try:
+            if before == 0:
+                self._begin()
+            else:
+                self._widen(dimension)
+        except BaseException as error:
+            self._rows.dimension = before
+            if isinstance(error, MemoryError):
+                arms = len(self._arm_names)
+                raise TacitError(f"there is not enough memory for {arms} arms and {dimension} features") from None
+            raise
+
     def _admit(self, row: SparseRow, arm: int, state: int) -> int:
-        """Keep a row that passed all checks, and make room for what it brings."""
-        dimension = self._reader.dimension or 0
-        if self._rows.dimension == 0:
-            self._rows.dimension = dimension
-            self._begin()
-        elif dimension > self._rows.dimension:
-            self._rows.dimension = dimension
-            self._widen(dimension)
+        """Keep a row that passed all checks."""
         node = self._rows.append(row)
         self._chosen = room_for(self._chosen, node + 1, -1)
         self._state = room_for(self._state, node + 1, PENDING)
@@ -224,56 +211,45 @@ class BaseAgent(ABC):
         return node
 
     def _check_arms(self, y0: Any, count: int) -> list[int]:
-        labels = y0.tolist() if isinstance(y0, np.ndarray) else list(y0)
+        """The arms of a labelled start as places, given by name or as places."""
+        if not isinstance(y0, Iterable) or isinstance(y0, str):
+            raise UnknownArm(f"the arms of a labelled start are a list with one name a row, not {y0!r}")
+        labels = [label.item() if isinstance(label, np.generic) else label for label in y0]
         if len(labels) != count:
             raise TacitError(f"there are {count} contexts and {len(labels)} arms; each context needs one")
         places = range(len(self._arm_names))
-        if all(label in self._arm_index for label in labels):
+        if all(isinstance(label, Hashable) and label in self._arm_index for label in labels):
             return [self._arm_index[label] for label in labels]
         if all(isinstance(label, int) and label in places for label in labels):
             return labels
-        row, label = next((i, label) for i, label in enumerate(labels) if label not in self._arm_index)
-        raise UnknownArm(f"unknown arm {label!r} in row {row} (there are: {', '.join(map(str, self._arm_names[:20]))})")
+        row = next(i for i, label in enumerate(labels) if label not in self._arm_names)
+        known = ", ".join(map(str, self._arm_names[:20]))
+        raise UnknownArm(f"unknown arm {labels[row]!r} in row {row} (there are: {known})")
 
     def _check_edges(self, edges: Any, count: int) -> list[list[int] | None]:
         """For each row of a labelled start, the earlier ones next to it; None where no graph is given."""
-        if edges is None and not self._has_graph:
+        if edges is None:
             return [None] * count
-        self._check_graph("edges")
-        pairs = np.asarray([] if edges is None else edges, dtype=np.int64).reshape(-1, 2)
-        wrong = ((pairs < 0) | (pairs >= count)).any(axis=1)
-        if wrong.any():
-            edge = pairs[wrong][0].tolist()
-            raise UnknownDecision(f"edge {edge} names a row that does not exist; there are 0 to {count - 1}")
-        adjacent: list[set[int]] = [set() for _ in range(count)]
-        for a, b in pairs[pairs[:, 0] != pairs[:, 1]].tolist():
-            adjacent[max(a, b)].add(min(a, b))
-        return [sorted(near) for near in adjacent]
+        adjacent: list[list[int]] = [[] for _ in range(count)]
+        for earlier, later in undirected_edges(edges, count).tolist():
+            adjacent[later].append(earlier)
+        return [*adjacent]
 
-    def _check_neighbors(self, neighbors: Sequence[int] | None) -> list[int] | None:
+    def _check_neighbors(self, neighbors: Sequence[int] | None, count: int) -> list[int] | None:
+        """The ids, each once; they must be below `count`."""
         if neighbors is None:
-            return [] if self._has_graph else None
+            return None
         if not isinstance(neighbors, Iterable):
             raise UnknownDecision(f"neighbors={neighbors!r} is not allowed; a list of ids is")
-        ids = sorted({self._check_known(id) for id in neighbors})
-        self._check_graph("neighbors")
-        return ids
+        return sorted({self._check_known(id, count) for id in neighbors})
 
-    def _check_graph(self, name: str) -> None:
-        """The first row settles whether the graph is the user's or grown here: the two do not mix."""
-        if self._has_graph is False:
-            raise TacitError(
-                f"{name} came after rows without any: this agent grows its own graph; "
-                "give edges or neighbors (empty where there are none) from the first row on"
-            )
-
-    def _check_known(self, id: object) -> int:
-        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < self._rows.count:
-            raise UnknownDecision(f"unknown decision {id!r}; this agent has given out {self._rows.count} ids, from 0")
+    def _check_known(self, id: object, count: int) -> int:
+        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < count:
+            raise UnknownDecision(f"unknown decision {id!r}; there are {count} ids, from 0")
         return int(id)
 
     def _check_pending(self, id: object) -> int:
-        node = self._check_known(id)
+        node = self._check_known(id, self._rows.count)
         if self._state[node] != PENDING:
             what = ("", "had a reward", "was called silent", "is a labelled row of warm_start")[self._state[node]]
             raise AlreadyAnswered(f"decision {node} {what}; feedback comes once")
@@ -284,3 +260,23 @@ def _check_reward(reward: object) -> float:
     if isinstance(reward, Real | np.bool_) and 0 <= reward <= 1:  # type: ignore[operator]
         return float(reward)
     raise InvalidReward(f"reward {reward!r} is not allowed; a number from 0 to 1 is, or None for silence")
+
+
+def _arm_names(arms: Any) -> tuple[Arm, ...]:
+    """The names that the parameter `arms` stands for."""
+    shown = " ".join(repr(arms).split())[:100]
+    if isinstance(arms, int | np.integer) and not isinstance(arms, bool):
+        names = tuple(range(int(arms)))
+    elif (isinstance(arms, Sequence) and not isinstance(arms, str)) or (
+        isinstance(arms, np.ndarray) and arms.ndim == 1
+    ):
+        names = tuple(arms.tolist() if isinstance(arms, np.ndarray) else arms)
+    else:
+        raise TacitError(f"arms={shown} is not allowed; a list of names is, or how many there are")
+    if not all(isinstance(name, Hashable) for name in names):
+        raise TacitError(f"arms={shown} is not allowed; a name can be text, a number or a tuple of such")
+    if len(names) < 2:
+        raise TacitError(f"arms={shown} is not allowed; there must be at least 2 arms")
+    if len(set(names)) < len(names):
+        raise TacitError(f"arms={shown} is not allowed; each arm's name must be its own")
+    return names

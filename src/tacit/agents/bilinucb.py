@@ -1,7 +1,7 @@
 """BILINUCB: LINUCB that fills silence with an imputed reward, bounded by what it believes."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from tacit.agents.base import Scores
 from tacit.agents.imputers import imputer_from
 from tacit.agents.linear import ArmRidge
 from tacit.agents.warmup import WarmedUpAgent
-from tacit.contracts import TacitError
+from tacit.validate import check_choice
 
 
 @dataclass(kw_only=True, eq=False)
@@ -22,25 +22,26 @@ class BILinUCB(WarmedUpAgent):
     silence     r̃ = max(μ_ŷ − σ_ŷ, min(I(x)_ŷ, μ_ŷ + σ_ŷ)),  A_ŷ += xxᵀ,  b_ŷ += r̃·x
 
     Arguments:
-        imputer: "gcn", "kmeans" or "random"; an imputer of `tacit.agents.imputers` with settings of your own; or any
-            scikit-learn classifier with `partial_fit` and `predict_proba`.
+        imputer: "gcn", "kmeans" or "random"; any scikit-learn classifier with `partial_fit` and `predict_proba`; or an
+            imputer of your own (`tacit.contracts.Imputer`).
+        imputer_params: settings of a named imputer, as ``{"clusters": 20}``.
         bounded: False takes I(x)_ŷ as it is (ILINUCB).
     """
 
     imputer: Any = "gcn"
+    imputer_params: dict[str, Any] = field(default_factory=dict)
     bounded: bool = True
 
     def __post_init__(self) -> None:
         """Refuse wrong parameters."""
         super().__post_init__()
-        if not isinstance(self.bounded, bool):
-            raise TacitError(f"bounded={self.bounded!r} is not allowed; True or False is")
-        imputer_from(self.imputer)
+        check_choice("bounded", self.bounded, (True, False))
+        imputer_from(self.imputer, self.imputer_params)
 
     def _begin(self) -> None:
         super()._begin()
         self._linear = ArmRidge(len(self._arm_names), self._rows.dimension, self.ridge)
-        self._imputer = copy.deepcopy(imputer_from(self.imputer))
+        self._imputer = copy.deepcopy(imputer_from(self.imputer, self.imputer_params))
         self._imputer.begin(self._rows, len(self._arm_names), self._rng)
 
     def _widen(self, dimension: int) -> None:
@@ -63,8 +64,8 @@ class BILinUCB(WarmedUpAgent):
             # An imputed reward is evidence about this arm only, even where it happens to be exactly 1.
             self._linear.learn(self._rows[node], arm, value, one_right_arm=False)
         else:
+            self._imputer.learn(node, arm, reward)  # first: if somebody's classifier refuses, nothing has changed
             self._linear.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)
-            self._imputer.learn(node, arm, reward)
 
     def _imputed(self, node: int, arm: int) -> float:
         value = self._imputer.impute(node, arm)

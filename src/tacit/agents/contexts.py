@@ -1,14 +1,20 @@
 """Reading what users call a context, and keeping the rows that were read."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.contracts import InvalidContext, SparseRow
+from tacit.agents.storage import storable
+from tacit.contracts import SparseRow
+from tacit.errors import InvalidContext
 from tacit.kernels.gcn import Rows
+from tacit.validate import LARGEST
+
+NEEDED = f"a finite number is needed, of at most {LARGEST:g}"
 
 
 def room_for(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
@@ -20,6 +26,7 @@ def room_for(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     return longer
 
 
+@storable
 class RowStore:
     """All contexts an agent has seen, as compressed sparse rows that grow at the end."""
 
@@ -70,6 +77,7 @@ class Reading(NamedTuple):
     new_names: list[Hashable] | None  # None where features go by position
 
 
+@storable
 class ContextReader:
     """Turns arrays, sparse rows and {feature: value} into sparse rows, and refuses what cannot be one.
 
@@ -83,7 +91,7 @@ class ContextReader:
 
     def read(self, context: Any) -> Reading:
         """Read one context, without remembering anything yet."""
-        if isinstance(context, Mapping):
+        if isinstance(context, Mapping) and not sp.issparse(context):  # some sparse formats are mappings too
             return self._read_named(context)
         if self.names is not None:
             raise InvalidContext("this agent's features have names; give the context as {feature: value}")
@@ -106,6 +114,8 @@ class ContextReader:
         if sp.issparse(contexts) and contexts.ndim == 2:
             matrix = sp.csr_matrix(contexts)
             contexts = [matrix[i] for i in range(matrix.shape[0])]
+        if not isinstance(contexts, Iterable) or isinstance(contexts, str | Mapping):
+            raise InvalidContext(f"contexts are a matrix or a list of contexts, not {type(contexts).__name__}")
         rows = []
         for i, context in enumerate(contexts):
             try:
@@ -123,9 +133,10 @@ class ContextReader:
             raise InvalidContext(f"this agent's contexts are arrays of {self.dimension} features, not {{name: value}}")
         if not context:
             raise InvalidContext("the context is empty: it names no feature")
-        for name, value in context.items():
-            if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-                raise InvalidContext(f"feature {name!r} is {value!r}; a finite number is needed")
+        for name, given in context.items():
+            value: Any = given
+            if not isinstance(value, Real | np.bool_) or not abs(value) <= LARGEST:  # type: ignore[operator]
+                raise InvalidContext(f"feature {name!r} is {value!r}; {NEEDED}")
         names = self.names or {}
         new = [name for name in context if name not in names]
         opened = {name: len(names) + i for i, name in enumerate(new)}
@@ -142,18 +153,17 @@ def _read_sparse(context: Any) -> tuple[SparseRow, int]:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    dimension = int(matrix.shape[-1])
-    return _checked(matrix.indices.astype(np.int32), matrix.data, dimension)
+    return _checked(matrix.indices.astype(np.int32), matrix.data, int(matrix.shape[-1]))
 
 
 def _read_dense(context: Any) -> tuple[SparseRow, int]:
     try:
-        array = np.asarray(context, dtype=float)
-    except (TypeError, ValueError):
+        array = np.asarray(context)
+    except ValueError:  # ragged
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
         kind = type(context).__name__
-        raise InvalidContext(
-            f"a context is an array of numbers, a sparse row or {{feature: value}}, not {kind}"
-        ) from None
+        raise InvalidContext(f"a context is an array of numbers, a sparse row or {{feature: value}}, not this {kind}")
     if array.ndim != 1:
         raise InvalidContext(f"a context is a 1-d array; this one has shape {array.shape}")
     columns = np.flatnonzero(array).astype(np.int32)  # NaN is not zero, so it stays and is caught below
@@ -163,9 +173,11 @@ def _read_dense(context: Any) -> tuple[SparseRow, int]:
 def _checked(columns: NDArray[np.int32], values: NDArray[Any], dimension: int) -> tuple[SparseRow, int]:
     if dimension == 0:
         raise InvalidContext("the context is empty: it has no features")
-    floats = np.asarray(values, dtype=float)
-    finite = np.isfinite(floats)
-    if not finite.all():
-        at = int(np.argmin(finite))
-        raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; a finite number is needed")
+    if values.dtype.kind not in "biuf":
+        raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
+    floats = values.astype(float)
+    good = np.abs(floats) <= LARGEST  # false for NaN too
+    if not good.all():
+        at = int(np.argmin(good))
+        raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; {NEEDED}")
     return SparseRow(columns, floats), dimension

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.agents.base import check_number
 from tacit.agents.contexts import RowStore, room_for
 from tacit.agents.graph import ContextGraph
+from tacit.agents.storage import storable
 from tacit.kernels import gcn
+from tacit.validate import check_number
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,14 +36,15 @@ class NetworkSettings:
     def check_network(self) -> None:
         """Refuse wrong parameters."""
         check_number("hidden", self.hidden, 1, 4096, whole=True)
-        check_number("learning_rate", self.learning_rate, 0, np.inf, above=True)
-        check_number("weight_decay", self.weight_decay, 0, np.inf)
+        check_number("learning_rate", self.learning_rate, 0, 100)
+        check_number("weight_decay", self.weight_decay, 0, 100)
         check_number("dropout", self.dropout, 0, 0.99)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
-        check_number("start_epochs", self.start_epochs, 0, np.inf, whole=True)
-        check_number("steps_per_arrival", self.steps_per_arrival, 0, np.inf, whole=True)
+        check_number("start_epochs", self.start_epochs, 0, whole=True)
+        check_number("steps_per_arrival", self.steps_per_arrival, 0, whole=True)
 
 
+@storable
 class GraphEncoder:
     """H networks with C classes each over one graph; `labels` (T, H) says what each was told, −1 for nothing."""
 

@@ -4,15 +4,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.storage import storable
 from tacit.kernels import knn
 from tacit.kernels.gcn import Rows, aggregate
 
 
+@storable
 class ContextGraph:
     """Nodes are the rows of a `RowStore`, in their order.
 
-    ``adjacency`` is ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``; ``aggregated`` is ``ÂX``. Both are made when they are
-    first asked for after the graph changed.
+    A row that comes with neighbours has edges of weight 1 to them; a row that comes without joins by similarity to the
+    nearest of those that came without. ``adjacency`` is ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``; ``aggregated`` is
+    ``ÂX``. Both are made when they are first asked for after the graph changed.
     """
 
     _remade = ("_adjacency", "_aggregated")  # not worth a place in a file
@@ -20,14 +23,13 @@ class ContextGraph:
     def __init__(self, rows: RowStore, k: int) -> None:
         self._contexts = rows
         self._nodes = 0
+        self._near_nodes = np.zeros(0, np.int32)  # those that came without neighbours, and their nearest among them
+        self._near_count = 0
         self._neighbors = np.zeros((0, k), np.int32)
         self._distances = np.zeros((0, k))
-        self._norms = np.zeros(0)
-        self._scratch = np.zeros(0)
-        self._sources = np.zeros(0, np.int32)
+        self._sources = np.zeros(0, np.int32)  # edges that were given
         self._targets = np.zeros(0, np.int32)
         self._edges = 0
-        self._given = False
         self._adjacency: Rows | None = None
         self._aggregated: Rows | None = None
 
@@ -35,7 +37,6 @@ class ContextGraph:
         """Let a row join, with the edges given or else with its nearest neighbours."""
         self._nodes = node + 1
         self._adjacency = self._aggregated = None
-        self._given = neighbors is not None
         if neighbors is None:
             self._join_nearest(node)
         else:
@@ -50,23 +51,25 @@ class ContextGraph:
         self._edges = stop
 
     def _join_nearest(self, node: int) -> None:
-        self._neighbors = room_for(self._neighbors, node + 1, -1)
-        self._distances = room_for(self._distances, node + 1, np.inf)
-        self._norms = room_for(self._norms, node + 1, 0.0)
-        self._scratch = room_for(self._scratch, self._contexts.dimension, 0.0)
-        # A plain loop, not a dot product: the kernel sums in this order, and equal rows must be at distance 0.
-        self._norms[node] = sum(value * value for value in self._contexts[node].values.tolist())
-        to_others = knn.squared_distances(*self._contexts.rows, self._norms, node, self._scratch)
-        knn.insert(self._neighbors, self._distances, node, to_others)
+        place = self._near_count
+        self._near_count += 1
+        self._near_nodes = room_for(self._near_nodes, place + 1, -1)
+        self._neighbors = room_for(self._neighbors, place + 1, -1)
+        self._distances = room_for(self._distances, place + 1, np.inf)
+        self._near_nodes[place] = node
+        to_all = knn.squared_distances(*self._contexts.rows, node)
+        knn.insert(self._neighbors, self._distances, place, to_all[self._near_nodes[:place]])
 
     @property
     def adjacency(self) -> Rows:
         """``Â`` (T, T)."""
         if self._adjacency is None:
-            if self._given:
-                edges = self._sources[: self._edges], self._targets[: self._edges], np.ones(self._edges)
-            else:
-                edges = knn.similarity_edges(self._neighbors, self._distances, self._nodes)
+            sources, targets, weights = knn.similarity_edges(self._neighbors, self._distances, self._near_count)
+            edges = (
+                np.concatenate([self._near_nodes[sources], self._sources[: self._edges]]),
+                np.concatenate([self._near_nodes[targets], self._targets[: self._edges]]),
+                np.concatenate([weights, np.ones(self._edges)]),
+            )
             self._adjacency = Rows(*knn.normalized_adjacency(*edges, self._nodes))
         return self._adjacency
 

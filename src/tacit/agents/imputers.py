@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 
-from tacit.agents.base import check_number
 from tacit.agents.contexts import RowStore, room_for
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
 from tacit.agents.storage import storable
-from tacit.contracts import TacitError
-from tacit.registry import unknown_name
+from tacit.contracts import Imputer
+from tacit.errors import TacitError
+from tacit.registry import check_keywords, unknown_name
+from tacit.validate import check_number
 
 
 class BaseImputer(ABC):
@@ -46,6 +47,7 @@ class BaseImputer(ABC):
         """The reward, from 0 to 1, that `arm` would have earned at a context."""
 
 
+@dataclass(kw_only=True, eq=False)
 class RandomImputer(BaseImputer):
     """Chance: uniform from 0 to 1. The yardstick for what the bound is worth."""
 
@@ -154,34 +156,47 @@ class ClassifierImputer(BaseImputer):
             self.estimator.set_params(random_state=int(rng.integers(2**31)))
 
     def _features(self, node: int) -> Any:
-        """The context over the features there were at the start: a classifier's number of them is fixed."""
-        return self._rows.matrix(node, node + 1)[:, : self._width]
+        """The context as a dense row, which all classifiers take, over the features that there were at the start."""
+        return self._rows.matrix(node, node + 1)[:, : self._width].toarray()
 
     def learn(self, node: int, arm: int, reward: float) -> None:
         """A right answer is a label."""
         if reward > 0.5:
-            self.estimator.partial_fit(self._features(node), [arm], classes=np.arange(self._arms))
+            self._ask("partial_fit", self._features(node), [arm], classes=np.arange(self._arms))
             self._told = True
 
     def impute(self, node: int, arm: int) -> float:
-        """The classifier's probability of the arm; even odds before it was told anything."""
+        """The classifier's probability of the arm; even odds before it knows any."""
+        even = 1.0 / self._arms
         if not self._told:
-            return 1.0 / self._arms
-        return float(self.estimator.predict_proba(self._features(node))[0, arm])
+            return even
+        with np.errstate(all="ignore"):  # some divide by the spread of classes that they have seen once
+            value = float(self._ask("predict_proba", self._features(node))[0, arm])
+        return value if np.isfinite(value) else even
+
+    def _ask(self, verb: str, *values: Any, **options: Any) -> Any:
+        try:
+            return getattr(self.estimator, verb)(*values, **options)
+        except (TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise TacitError(f"the imputer {self.estimator} refuses: {reason}") from None
 
 
 BY_NAME: dict[str, type[BaseImputer]] = {"gcn": GCNImputer, "kmeans": KMeansImputer, "random": RandomImputer}
 
 
-def imputer_from(given: object) -> BaseImputer:
-    """The imputer that a name, an imputer or a classifier stands for."""
-    if isinstance(given, BaseImputer):
-        return given
+def imputer_from(given: Any, params: dict[str, Any]) -> Imputer:
+    """The imputer that a name with its settings, a classifier or an imputer stands for."""
     if isinstance(given, str):
         if given not in BY_NAME:
             raise unknown_name("imputer", given, BY_NAME)
-        return BY_NAME[given]()
-    if hasattr(given, "partial_fit") and hasattr(given, "predict_proba"):
+        check_keywords(f"imputer {given}", BY_NAME[given], params)
+        return BY_NAME[given](**params)
+    if params:
+        raise TacitError(f"imputer_params={params!r} is not allowed; settings go with the name of an imputer")
+    if isinstance(given, Imputer) and not isinstance(given, type):
+        return given
+    if not isinstance(given, type) and hasattr(given, "partial_fit") and hasattr(given, "predict_proba"):
         return ClassifierImputer(given)
     raise TacitError(
         f"imputer={given!r} is not allowed; {', '.join(map(repr, BY_NAME))}, an imputer, "

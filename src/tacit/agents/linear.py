@@ -6,9 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.agents.base import BaseAgent, Scores, check_number
-from tacit.contracts import SparseRow, TacitError
+from tacit.agents.base import BaseAgent, Scores
+from tacit.agents.storage import storable
+from tacit.contracts import SparseRow
 from tacit.kernels import ridge
+from tacit.validate import check_choice, check_number
+
+storable(ridge.RidgeState)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,10 +32,9 @@ class LinearAgent(BaseAgent):
     def __post_init__(self) -> None:
         """Refuse wrong parameters."""
         super().__post_init__()
-        check_number("alpha", self.alpha, 0, np.inf)
-        check_number("ridge", self.ridge, 0, np.inf, above=True)
-        if not isinstance(self.normalize_theta, bool):
-            raise TacitError(f"normalize_theta={self.normalize_theta!r} is not allowed; True or False is")
+        check_number("alpha", self.alpha, 0)
+        check_number("ridge", self.ridge, 1e-9)
+        check_choice("normalize_theta", self.normalize_theta, (True, False))
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
@@ -40,6 +43,7 @@ def unit(vectors: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
+@storable
 class ArmRidge:
     """One ridge regression an arm over the contexts themselves: LINUCB's state and its rule of learning."""
 
@@ -64,5 +68,6 @@ class ArmRidge:
         ridge.update(self._state, row.columns, row.values, arms, targets, 1.0)
 
     def widen(self, dimension: int) -> None:
-        """Take in features that were not there before."""
-        self._state = ridge.widened(self._state, dimension)
+        """Take in features that were not there before, with room for as many again."""
+        if dimension > self._state.theta.shape[1]:
+            self._state = ridge.widened(self._state, 2 * dimension)

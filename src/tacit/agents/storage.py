@@ -2,27 +2,28 @@
 
     magic (8 bytes) | length of the header (8 bytes, little-endian) | header | arrays, one after another | sha256
 
-The header describes a graph of objects: parts of tacit by their class, with their attributes; shared parts occur
-once, so that what was one object before is one object after. Only agents, imputers and kernels, NumPy's generators
-and scikit-learn's estimators can be in it, as long as arrays and plain values are all that they hold; reading it runs
-no code of the file's.
+The header describes a graph of objects: parts of an agent by their class, with their attributes; shared parts occur
+once, so that what was one object before is one object after. Only classes that are marked as `storable`, NumPy's
+generators and scikit-learn's estimators can be in it, as long as arrays and plain values are all that they hold.
+Reading makes such objects and fills them in; it calls nothing that the file names.
 """
 
 import hashlib
 import importlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tacit.contracts import InvalidData, TacitError
+from tacit.errors import InvalidData, TacitError
 
 MAGIC = b"tacit\x00\x00\x01"  # the last byte is the version of the format
-HOMES = ("tacit.agents.", "tacit.kernels.")
+Kind = TypeVar("Kind", bound=type)
+HOME = "tacit.agents."
 _STORABLE: dict[str, type] = {}
 KINDS = frozenset("biufU")  # arrays of booleans, whole numbers, floats and text
 
@@ -34,8 +35,9 @@ def save(agent: object, path: str | Path) -> None:
     header = {"root": writer.encode(agent), "objects": writer.objects, "arrays": writer.layout()}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
     digest = hashlib.sha256()
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        try:
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}")  # a plain file, with the user's own umask
+    try:
+        with scratch.open("xb") as file:
             parts: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text, *writer.arrays]
             for part in parts:
                 digest.update(part)
@@ -43,10 +45,10 @@ def save(agent: object, path: str | Path) -> None:
             file.write(digest.digest())
             file.flush()
             os.fsync(file.fileno())
-            Path(file.name).replace(target)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+        scratch.replace(target)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
 
 
 def load(path: str | Path) -> Any:
@@ -65,9 +67,12 @@ def load(path: str | Path) -> Any:
     stop = start + int.from_bytes(content[len(MAGIC) : start], "little")
     try:
         header = json.loads(bytes(content[start:stop]))
-        return _Reader(header, content[stop:-32]).decode(header["root"])
-    except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
+        agent = _Reader(header, content[stop:-32]).decode(header["root"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError) as error:
         raise InvalidData(f"{name}: not written by this version of tacit ({error})") from None
+    if not hasattr(agent, "decide"):
+        raise InvalidData(f"{name}: holds no agent")
+    return agent
 
 
 class _Layout(NamedTuple):
@@ -93,10 +98,12 @@ class _Writer:
         ]
 
     def encode(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool | int | str):
+        if value is None or type(value) in (bool, int, str):
             return value
-        if isinstance(value, float):
+        if type(value) is float:
             return {"float": value.hex()}
+        if isinstance(value, range):
+            return {"range": [value.start, value.stop, value.step]}
         if isinstance(value, np.ndarray | np.generic):
             return self._encode_array(np.asarray(value), scalar=isinstance(value, np.generic))
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -133,17 +140,38 @@ class _Writer:
         return {"class": path, "state": self.encode(state)}
 
 
-def storable(kind: type) -> None:
+def storable(kind: Kind) -> Kind:
     """Let files hold objects of this class, which may live anywhere; they are read where the class is known."""
-    _STORABLE[f"{kind.__module__}:{kind.__qualname__}"] = kind
+    _STORABLE[_path(kind)] = kind
+    return kind
+
+
+def _path(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _class_path(value: object) -> str:
-    kind = type(value)
-    path = f"{kind.__module__}:{kind.__qualname__}"
-    if path in _STORABLE or kind.__module__.startswith(HOMES) or _is_estimator(kind):
+    path = _path(type(value))
+    if path in _STORABLE or _is_estimator(type(value)):
         return path
-    raise TacitError(f"an agent that holds a {kind.__name__} cannot be saved; parts of tacit, arrays and numbers can")
+    name = type(value).__name__
+    raise TacitError(f"an agent that holds a {name} cannot be saved; its own parts, arrays and plain values can")
+
+
+def _class_at(path: str) -> Any:
+    """A storable class, whose module is imported if it is ours; or an estimator of scikit-learn."""
+    module, _, name = path.partition(":")
+    if module.startswith((HOME, "sklearn.")):
+        kind = getattr(importlib.import_module(module), name, None)
+        if _is_estimator(kind):
+            return kind
+    if path not in _STORABLE:
+        raise ValueError(f"it holds a {path}; import the module that defines it first")
+    return _STORABLE[path]
+
+
+def _is_estimator(kind: Any) -> bool:
+    return isinstance(kind, type) and kind.__module__.startswith("sklearn.") and hasattr(kind, "get_params")
 
 
 class _Reader:
@@ -173,7 +201,8 @@ class _Reader:
         if not isinstance(value, dict):
             return value
         if "record" in value:
-            return _class_at(value["record"])(*map(self.decode, value["items"]))
+            kind = _class_at(value["record"])
+            return tuple.__new__(kind, map(self.decode, value["items"]))
         ((tag, body),) = value.items()
         decoders: dict[str, Callable[[Any], Any]] = {
             "float": float.fromhex,
@@ -181,6 +210,7 @@ class _Reader:
             "scalar": lambda index: self._array(index)[()],
             "tuple": lambda items: tuple(map(self.decode, items)),
             "list": lambda items: list(map(self.decode, items)),
+            "range": lambda limits: range(*limits),
             "dict": lambda items: {self.decode(key): self.decode(item) for key, item in items},
             "object": lambda place: self._objects[place],
         }
@@ -193,18 +223,3 @@ class _Reader:
             raise ValueError(f"an array of {dtype}")
         count = int(np.prod(entry.shape, dtype=np.int64))
         return np.frombuffer(self._content, dtype, count, entry.offset).reshape(entry.shape).copy()
-
-
-def _class_at(path: str) -> Any:
-    if path in _STORABLE:
-        return _STORABLE[path]
-    module, _, name = path.partition(":")
-    if module.startswith((*HOMES, "sklearn.")):
-        kind = getattr(importlib.import_module(module), name)
-        if module.startswith(HOMES) or _is_estimator(kind):
-            return kind
-    raise ValueError(f"it holds a {path}; import the module that defines it first")
-
-
-def _is_estimator(kind: Any) -> bool:
-    return isinstance(kind, type) and kind.__module__.startswith("sklearn.") and hasattr(kind, "get_params")

@@ -3,10 +3,9 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 
-import numpy as np
-
-from tacit.agents.base import Scores, check_number
+from tacit.agents.base import Scores
 from tacit.agents.linear import ArmRidge, LinearAgent
+from tacit.validate import check_number
 
 
 @dataclass(kw_only=True, eq=False)
@@ -22,7 +21,7 @@ class WarmedUpAgent(LinearAgent):
     def __post_init__(self) -> None:
         """Refuse wrong parameters."""
         super().__post_init__()
-        check_number("warmup", self.warmup, 0, np.inf, whole=True)
+        check_number("warmup", self.warmup, 0, whole=True)
 
     def _begin(self) -> None:
         arms = len(self._arm_names)
@@ -40,9 +39,9 @@ class WarmedUpAgent(LinearAgent):
         return self._score_own(node)
 
     def _learn(self, node: int, arm: int, reward: float | None) -> None:
+        self._learn_own(node, arm, reward)
         if self._linucb and reward is not None:
             self._linucb.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)
-        self._learn_own(node, arm, reward)
 
     @abstractmethod
     def _score_own(self, node: int) -> Scores:

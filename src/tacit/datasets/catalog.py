@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.contracts import Arm, Dataset, DataUnavailable, InvalidData
+from tacit.contracts import Arm, Dataset
 from tacit.datasets.fetch import Source, WebFile, WheelFile, cache_folder, fetch, find
-from tacit.datasets.files import Raw, read_edges, read_file, read_npz, to_dataset
+from tacit.datasets.files import Raw, damaged, read_edges, read_file, read_npz, to_dataset
 from tacit.datasets.warfarin import ARMS as WARFARIN_ARMS
 from tacit.datasets.warfarin import read_warfarin
+from tacit.errors import DataUnavailable, InvalidData, TacitError
 from tacit.registry import unknown_name
 
 MEMBER_LIMIT = 256 * 2**20  # bytes of one file inside an archive
@@ -52,11 +53,11 @@ def _members(path: Path, *endings: str) -> list[str]:
             with zipfile.ZipFile(path) as archive:
                 return [_text(archive.open(_named(path, archive.namelist(), ending))) for ending in endings]
         if path.suffix in (".tgz", ".zip", ".whl"):
-            raise InvalidData(f"{path.name}: damaged or truncated archive")
+            raise damaged(path, "not an archive")
         with path.open("rb") as file:
             return [_text(file)]
     except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidData(f"{path.name}: damaged or truncated archive ({error})") from None
+        raise damaged(path, error) from None
 
 
 def _named(path: Path, names: list[str], ending: str) -> str:
@@ -75,15 +76,8 @@ def _text(file: object) -> str:
 
 def _read_cnae9(path: Path) -> Raw:
     """``label,count,count,…`` a line."""
-    table = _table(path, _members(path, "CNAE-9.data")[0], ",")
-    return Raw(table[:, 1:], table[:, 0].astype(int))
-
-
-def _table(path: Path, text: str, delimiter: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    try:
-        return np.loadtxt(io.StringIO(text), delimiter=delimiter, ndmin=2)
-    except ValueError as error:
-        raise InvalidData(f"{path.name}: {error}") from None
+    table = np.loadtxt(io.StringIO(_members(path, "CNAE-9.data")[0]), delimiter=",", ndmin=2)
+    return Raw(table[:, 1:], [f"{label:.0f}" for label in table[:, 0]])
 
 
 def _read_ads(path: Path) -> Raw:
@@ -228,10 +222,9 @@ def load_dataset(
     """
     name = str(name_or_path)
     if name in CATALOG:
-        entry = CATALOG[name]
-        path = fetch_dataset(name, progress=progress)
-        source = path.name if path else entry.home
-        return to_dataset(name, entry.read(path or Path()), scaling=scaling, source=source, arms=entry.arms)
+        if label is not None or edges is not None:
+            raise InvalidData(f"{name} has its own labels and edges; label and edges are for your own files")
+        return _load_named(name, scaling, progress=progress)
     path = Path(name_or_path)
     if not path.suffix:
         raise unknown_name("data set", name, CATALOG)
@@ -241,3 +234,15 @@ def load_dataset(
     if edges is not None:
         raw = raw._replace(edges=read_edges(Path(edges)))
     return to_dataset(path.stem, raw, scaling=scaling, source=path.name)
+
+
+def _load_named(name: str, scaling: str, *, progress: bool) -> Dataset:
+    entry = CATALOG[name]
+    path = fetch_dataset(name, progress=progress)
+    try:
+        raw = entry.read(path or Path())
+    except TacitError:
+        raise
+    except (KeyError, IndexError, ValueError) as error:  # whole, but not what its name says
+        raise InvalidData(f"{path}: this is not the file of {name} ({type(error).__name__}: {error})") from None
+    return to_dataset(name, raw, scaling=scaling, source=path.name if path else "scikit-learn", arms=entry.arms)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import requests
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from tacit.contracts import DataUnavailable
+from tacit.errors import DataUnavailable
 
 TIMEOUT = 30.0  # seconds without a byte
 RETRIES = 2
@@ -79,13 +80,16 @@ class _Refused(Exception):
 
 
 class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]  # pooch has no types
-    def __call__(self, *request: object, **options: object) -> object:
+    def __call__(self, url: str, output_file: str, *request: object, **options: object) -> None:
         try:
-            return super().__call__(*request, **options)
+            super().__call__(url, output_file, *request, **options)
         except requests.HTTPError as error:
             if error.response is not None and error.response.status_code < 500:
                 raise _Refused(f"the server answers {error.response.status_code} {error.response.reason}") from None
             raise
+        # Where no sha256 is known, this much is: a page that says "log in" is not an archive.
+        if url.endswith(".zip") and not zipfile.is_zipfile(output_file):
+            raise _Refused("what came is not an archive")
 
 
 class _DownloadBar:
@@ -126,8 +130,8 @@ def data_folders() -> list[Path]:
 
 
 def find(names: Sequence[str]) -> Path | None:
-    """The first of these files that is on this machine, the better names first."""
-    places = [folder / name for name in names for folder in data_folders()]
+    """The first of these files that is on this machine: folder by folder, in each the better names first."""
+    places = [folder / name for folder in data_folders() for name in names]
     return next((place for place in places if place.is_file()), None)
 
 

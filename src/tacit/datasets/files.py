@@ -1,7 +1,7 @@
 """Reading a user's own file: .npz, .csv or .svm, with an optional list of edges."""
 
 import csv
-import hashlib
+import re
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -12,8 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.contracts import Arm, Dataset, InvalidData, TacitError
+from tacit.contracts import Arm, Dataset
+from tacit.errors import InvalidData, TacitError
 from tacit.registry import unknown_name
+from tacit.validate import LARGEST
+
+MOST_FEATURES = 10_000_000
 
 
 class Raw(NamedTuple):
@@ -25,18 +29,15 @@ class Raw(NamedTuple):
     features: list[str] | None = None
 
 
+def damaged(path: Path, reason: object) -> InvalidData:
+    """The error for a file that is not whole, with its full name: it is the one to replace."""
+    return InvalidData(f"{path}: damaged or truncated ({reason})")
+
+
 def read_npz(path: Path, label: str | None) -> Raw:
     """Arrays `X` (or CSR parts `data`, `indices`, `indptr`, `shape`), `y` (or `label`) and optionally `edges`."""
     target = label or "y"
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise InvalidData(f"{path.name}: holds arrays of Python objects; only numbers and text are read") from None
-        raise InvalidData(f"{path.name}: {error}") from None
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidData(f"{path.name}: damaged or truncated archive ({error})") from None
+    arrays = _npz_arrays(path)
     if target not in arrays:
         raise InvalidData(f"{path.name}: no array {target!r} with the labels (there are: {', '.join(sorted(arrays))})")
     parts = ("data", "indices", "indptr", "shape")
@@ -47,11 +48,23 @@ def read_npz(path: Path, label: str | None) -> Raw:
         try:
             X = sp.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
             X.check_format(full_check=True)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise InvalidData(f"{path.name}: the CSR parts do not fit together ({error})") from None
     else:
         raise InvalidData(f"{path.name}: neither an array 'X' nor the CSR parts {', '.join(parts)}")
     return Raw(X, arrays[target], arrays.get("edges"))
+
+
+def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file), np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            raise InvalidData(f"{path.name}: holds arrays of Python objects; only numbers and text are read") from None
+        raise damaged(path, error) from None
+    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise damaged(path, error) from None
 
 
 def read_csv(path: Path, label: str | None) -> Raw:
@@ -87,10 +100,12 @@ def _number(path: Path, cell: str, row: int, column: str) -> float:
     return value
 
 
-def read_svm(path: Path, _: str | None) -> Raw:
+def read_svm(path: Path, label: str | None) -> Raw:
     """The svmlight format: ``label index:value …`` a line, indices from 1."""
     from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow to import, and only this format needs it
 
+    if label is not None:
+        raise InvalidData(f"{path.name}: an .svm file has its label first in every line, not in a column {label!r}")
     try:
         X, y = load_svmlight_file(str(path), zero_based=False)
     except (ValueError, OSError, OverflowError) as error:
@@ -103,21 +118,24 @@ READERS = {".npz": read_npz, ".csv": read_csv, ".svm": read_svm}
 
 def read_file(path: Path, label: str | None = None) -> Raw:
     """Read a file by its ending."""
-    if path.suffix not in READERS:
+    ending = path.suffix.lower()
+    if ending not in READERS:
         raise unknown_name("file ending", path.suffix, READERS)
-    return READERS[path.suffix](path, label)
+    return READERS[ending](path, label)
 
 
 def read_edges(path: Path) -> NDArray[np.int64]:
     """Pairs of row numbers, from 0, one pair a line, separated by a comma or white space; a header may come first."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidData(f"{path}: cannot be read as a list of edges ({error})") from None
     pairs = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         cells = line.replace(",", " ").split()
-        if not cells:
-            continue
-        if len(cells) == 2 and all(cell.lstrip("-").isdigit() for cell in cells):
+        if len(cells) == 2 and all(re.fullmatch(r"-?[0-9]{1,15}", cell) for cell in cells):
             pairs.append([int(cell) for cell in cells])
-        elif number > 1:
+        elif cells and (number > 1 or re.search(r"[0-9]", line)):
             raise InvalidData(f"{path.name}: line {number} is {line!r}; two row numbers are needed")
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
@@ -128,88 +146,78 @@ def scaled(X: sp.csr_matrix, scaling: str) -> sp.csr_matrix:
         return X
     if scaling not in ("l1", "l2"):
         raise TacitError(f"scaling={scaling!r} is not allowed; 'l1', 'l2' or 'none' is")
+    # By the largest entry first: sums of very large or very small numbers leave the range of floats.
+    X = _divided(X, abs(X).max(axis=1).toarray().ravel())
     powers = abs(X) if scaling == "l1" else X.multiply(X)
     sizes = np.asarray(powers.sum(axis=1)).ravel()
-    sizes = sizes if scaling == "l1" else np.sqrt(sizes)
-    return sp.csr_matrix(sp.diags_array(1.0 / np.where(sizes > 0, sizes, 1.0)) @ X)
+    return _divided(X, sizes if scaling == "l1" else np.sqrt(sizes))
+
+
+def _divided(X: sp.csr_matrix, sizes: NDArray[np.float64]) -> sp.csr_matrix:
+    per_entry = np.repeat(np.where(sizes > 0, sizes, 1.0), np.diff(X.indptr))
+    return sp.csr_matrix((X.data / per_entry, X.indices, X.indptr), shape=X.shape)
 
 
 def arms_of(labels: Any) -> tuple[list[Arm], NDArray[np.int64]]:
     """The arms that labels name, and each row's place among them.
 
-    Whole numbers 0 … K−1 are their own names; all other labels become text, so that a name is never mistaken for a
+    Labels that are, or read, 0 … K−1 are whole numbers; all others are text, so that a name is never mistaken for a
     place.
     """
-    texts = [_label_text(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)]
-    numeric = all(text.lstrip("-").isdigit() for text in texts)
-    names: list[Any] = sorted(set(map(int, texts))) if numeric else sorted(set(texts))
-    index = {str(name): k for k, name in enumerate(names)}
-    y = np.array([index[str(int(text)) if numeric else text] for text in texts], dtype=np.int64)
-    own_names = numeric and names == list(range(len(names)))
-    return (names if own_names else [str(name) for name in names]), y
+    if np.ndim(labels) != 1:
+        raise InvalidData(f"labels have shape {np.shape(labels)}; one a row is needed")
+    texts = [_label_text(label, row) for row, label in enumerate(labels)]
+    distinct = sorted(set(texts))
+    whole = sorted(map(int, distinct)) if all(re.fullmatch("0|[1-9][0-9]*", text) for text in distinct) else None
+    names: list[Any] = distinct if whole is None else list(map(str, whole))
+    index = {name: k for k, name in enumerate(names)}
+    y = np.array([index[text] for text in texts], dtype=np.int64)
+    return (list(range(len(names))) if whole == list(range(len(names))) else names), y
 
 
-def _label_text(label: object) -> str:
-    if isinstance(label, float) and label.is_integer():
-        return str(int(label))
-    return str(label)
+def _label_text(label: Any, row: int) -> str:
+    if isinstance(label, bytes):
+        label = label.decode("utf-8", errors="replace")
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        label = int(label)
+    text = str(label).strip()
+    if not text or (isinstance(label, float | np.floating) and not np.isfinite(label)):
+        raise InvalidData(f"the label of row {row} is {str(label)!r}; every row needs one")
+    return text
 
 
 def to_dataset(name: str, raw: Raw, *, scaling: str, source: str, arms: Sequence[Arm] | None = None) -> Dataset:
-    """Check what was read, scale it and give it a fingerprint.
+    """Check what was read and scale it.
 
     With `arms` the labels are already their places; else the arms are what the labels name.
     """
-    X = _checked_features(name, raw)
-    if len(raw.labels) != X.shape[0]:
-        raise InvalidData(f"{name}: {X.shape[0]} rows of features and {len(raw.labels)} labels")
-    names, y = arms_of(raw.labels) if arms is None else (list(arms), np.asarray(raw.labels, dtype=np.int64))
-    if len(names) < 2:
-        raise InvalidData(f"{name}: all rows have the label {names[0]!r}; there must be at least 2 arms")
-    X = scaled(X, scaling)
-    edges = None if raw.edges is None else _checked_edges(name, raw.edges, X.shape[0])
-    digest = hashlib.sha256(repr((X.shape, names)).encode())
-    for part in (
-        X.indptr.astype(np.int64),
-        X.indices.astype(np.int64),
-        X.data,
-        y,
-        np.zeros(0) if edges is None else edges,
-    ):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return Dataset(name, X, y, names, edges, raw.features, source, digest.hexdigest()[:16])
-
-
-def _checked_features(name: str, raw: Raw) -> sp.csr_matrix:
-    if not sp.issparse(raw.X) and np.ndim(raw.X) != 2:
-        raise InvalidData(f"{name}: X has shape {np.shape(raw.X)}; a matrix with a row an observation is needed")
     try:
-        X = sp.csr_matrix(raw.X, dtype=float)
-    except (TypeError, ValueError):
-        raise InvalidData(f"{name}: X holds {np.asarray(raw.X).dtype} values; numbers are needed") from None
+        X = scaled(_checked_features(raw.X), scaling)
+        names, y = arms_of(raw.labels) if arms is None else (list(arms), raw.labels)
+        if len(names) < 2:
+            raise InvalidData(f"all rows have the label {names[0]!r}; there must be at least 2 arms")  # noqa: TRY301
+    except InvalidData as error:
+        raise InvalidData(f"{name}: {error}") from None
+    return Dataset(name, X, y, names, raw.edges, raw.features, source)
+
+
+def _checked_features(given: Any) -> sp.csr_matrix:
+    if not sp.issparse(given) and np.ndim(given) != 2:
+        raise InvalidData(f"X has shape {np.shape(given)}; a matrix with a row an observation is needed")
+    if given.dtype.kind not in "biuf":
+        raise InvalidData(f"X holds {given.dtype} values; numbers are needed")
+    X = sp.csr_matrix(given, dtype=float)
     X.sum_duplicates()
     X.eliminate_zeros()
     if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InvalidData(f"{name}: X has shape {X.shape}; there is nothing in it")
-    bad = np.flatnonzero(~np.isfinite(X.data))
+        raise InvalidData(f"X has shape {X.shape}; there is nothing in it")
+    if X.shape[1] > MOST_FEATURES:
+        raise InvalidData(f"X has {X.shape[1]} features; at most {MOST_FEATURES} are taken")
+    bad = np.flatnonzero(~(np.abs(X.data) <= LARGEST))
     if bad.size:
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+        value = X.data[bad[0]]
         raise InvalidData(
-            f"{name}: row {row}, column {X.indices[bad[0]]} holds {X.data[bad[0]]}; a finite number is needed"
+            f"row {row}, column {X.indices[bad[0]]} holds {value}; a finite number is needed, of at most {LARGEST:g}"
         )
     return X
-
-
-def _checked_edges(name: str, edges: Any, rows: int) -> NDArray[np.int64]:
-    """Undirected edges, each once, without loops."""
-    pairs = np.asarray(edges)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-        raise InvalidData(
-            f"{name}: edges have shape {pairs.shape} and type {pairs.dtype}; E×2 whole numbers are needed"
-        )
-    wrong = ((pairs < 0) | (pairs >= rows)).any(axis=1)
-    if wrong.any():
-        edge = pairs[wrong][0].tolist()
-        raise InvalidData(f"{name}: edge {edge} names a row that does not exist; there are 0 to {rows - 1}")
-    pairs = np.sort(pairs.astype(np.int64), axis=1)
-    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)

@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.contracts import InvalidData
-from tacit.datasets.files import Raw
+from tacit.datasets.files import Raw, damaged
+from tacit.errors import InvalidData
 
 ARMS = ["low", "medium", "high"]
 DOSE = "Therapeutic Dose of Warfarin"
@@ -77,9 +77,9 @@ def read_warfarin(path: Path) -> Raw:
         with gzip.open(path) as file:
             table = list(csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig")))
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise InvalidData(f"{path.name}: damaged or truncated archive ({error})") from None
+        raise damaged(path, error) from None
     if not table:
-        raise InvalidData(f"{path.name}: damaged or truncated archive (it is empty)")
+        raise damaged(path, "it is empty")
     wanted = [DOSE, INDICATION, *CATEGORIES, *YES_NO, *GENOTYPES]
     absent = [name for name in wanted if name not in table[0]]
     if absent:

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from tacit.agents.storage import load
-from tacit.contracts import Agent, AlreadyAnswered, Arm, Dataset, Decision, TacitError, UnknownDecision
+from tacit.contracts import Agent, Arm, Dataset, Decision
+from tacit.errors import AlreadyAnswered, TacitError, UnknownDecision
 from tacit.experiments.evaluate import evaluate
 from tacit.streams.stream import Stream
 
@@ -38,6 +39,7 @@ def check_agent(make_agent: AgentFactory) -> None:
         _a_batch_is_its_contexts_one_by_one,
         _saving_and_loading_changes_nothing,
         _order_of_feedback_is_free,
+        _neighbors_may_be_named_at_any_time,
         _refuses_bad_input_and_stays_as_it_was,
         _learns_something,
     ):
@@ -157,11 +159,13 @@ def _saving_and_loading_changes_nothing(make_agent: AgentFactory) -> None:
         file = Path(folder) / "agent.tacit"
         rows = _rows(toy_data())
         going_on: Any = make_agent(arms=ARMS, seed=0)
-        stopped: Any = make_agent(arms=ARMS, seed=0)
+        fresh: Any = make_agent(arms=ARMS, seed=0)
+        fresh.save(file)
+        stopped = load(file)
         for step, row in enumerate(rows[:60]):
             one, two = going_on.decide(row), stopped.decide(row)
             _require(_same(one, two), f"save and load change nothing, up to the last bit (step {step})")
-            if step % 7 == 3:
+            if step % 7 == 3 or step == 0:
                 stopped.save(file)
                 stopped = load(file)
             if step % 5 != 4:  # some decisions stay without feedback
@@ -178,6 +182,17 @@ def _order_of_feedback_is_free(make_agent: AgentFactory) -> None:
     _require(np.isfinite(last.scores).all(), "feedback may come late and in any order")
 
 
+def _neighbors_may_be_named_at_any_time(make_agent: AgentFactory) -> None:
+    agent = make_agent(arms=ARMS, seed=0)
+    data = toy_data()
+    ids = list(agent.warm_start(data.X[:6], [ARMS[k] for k in data.y[:6]]))
+    for i in range(6, 30):
+        decision = agent.decide(data.X[i], neighbors=ids[-2:] if i % 2 else None)
+        _require(np.isfinite(decision.scores).all(), "neighbors may be named, or not, at any time")
+        agent.feedback(decision.id, None)
+        ids.append(decision.id)
+
+
 def _refuses_bad_input_and_stays_as_it_was(make_agent: AgentFactory) -> None:
     rows = _rows(toy_data())
     tried, spared = make_agent(arms=ARMS, seed=0), make_agent(arms=ARMS, seed=0)
@@ -190,6 +205,7 @@ def _refuses_bad_input_and_stays_as_it_was(make_agent: AgentFactory) -> None:
         (TacitError, lambda: tried.decide(broken)),
         (TacitError, lambda: tried.decide(rows[1][:-1])),
         (TacitError, lambda: tried.decide([])),
+        (TacitError, lambda: tried.decide(rows[1] * 1e39)),
         (TacitError, lambda: tried.decide({"a": 1.0})),
         (TacitError, lambda: tried.feedback(first.id + 1000, 1)),
         (UnknownDecision, lambda: tried.decide(rows[1], neighbors=[first.id + 1000])),

@@ -5,7 +5,8 @@ from time import perf_counter
 
 import numpy as np
 
-from tacit.contracts import Agent, TacitError, Trace
+from tacit.contracts import Agent, Trace
+from tacit.errors import TacitError
 from tacit.experiments.progress import steps_bar
 from tacit.streams.stream import Stream
 

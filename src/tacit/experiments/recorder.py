@@ -2,14 +2,15 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from tacit.contracts import TacitError, Trace
+from tacit.contracts import Trace
+from tacit.errors import TacitError
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +25,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     missing: str
     seed: int
     accuracy: float
+    constant_arm: str  # the arm that is right most often on this stream, and how often
+    constant_accuracy: float
     steps: int
     seconds: float
-    peak_memory_mb: float
+    peak_memory_mb: float | None
     versions: dict[str, str]
 
 
@@ -57,11 +60,15 @@ class Recorder:
             content = file.read()
             file.truncate(content.rfind(b"\n") + 1)
 
-    def clear(self) -> None:
-        """Forget all runs."""
-        self._file.unlink(missing_ok=True)
-        for trace in self._traces.glob("*.npz"):
-            trace.unlink()
+    def forget(self, ids: Collection[str]) -> None:
+        """Take runs out again; what else the folder holds stays."""
+        kept = [record for record in read_runs(self.folder) if record.id not in ids]
+        scratch = self._file.with_suffix(".tmp")
+        with scratch.open("wb") as file:
+            file.writelines(msgspec.json.encode(record) + b"\n" for record in kept)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(self._file)
 
     def add(self, record: RunRecord, trace: Trace) -> None:
         """Write a run: the trace under a temporary name and moved, then the line, flushed to the disk."""

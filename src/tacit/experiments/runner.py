@@ -1,8 +1,6 @@
 """An experiment: every method on every stream, each run once, results on disk as they come."""
 
 import platform
-import resource
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.contracts import Agent, Dataset, Trace
+from tacit.experiments import memory
 from tacit.experiments.evaluate import evaluate
 from tacit.experiments.recorder import Recorder, RunRecord, read_runs, run_id
 from tacit.registry import make
@@ -50,10 +49,9 @@ class Run:
     @property
     def params(self) -> dict[str, Any]:
         """All parameters of the agent but its arms and seed, as they go into results."""
+        plain = (int, float, str, dict, type(None))
         given = {name: value for name, value in self.agent().params.items() if name not in ("arms", "seed")}
-        return {
-            name: value if isinstance(value, int | float | str | None) else repr(value) for name, value in given.items()
-        }
+        return {name: value if isinstance(value, plain) else repr(value) for name, value in given.items()}
 
     @property
     def id(self) -> str:
@@ -67,8 +65,9 @@ class Run:
             tacit=version("tacit"),
         )
 
-    def record(self, trace: Trace) -> RunRecord:
+    def record(self, stream: Stream, trace: Trace, peak_memory_mb: float | None) -> RunRecord:
         """The line for the results file."""
+        constant_arm, constant_accuracy = stream.best_constant_arm
         return RunRecord(
             id=self.id,
             dataset=self.dataset.name,
@@ -79,23 +78,23 @@ class Run:
             missing=self.missing,
             seed=self.seed,
             accuracy=trace.accuracy,
+            constant_arm=str(constant_arm),
+            constant_accuracy=constant_accuracy,
             steps=len(trace.correct),
             seconds=trace.seconds,
-            peak_memory_mb=_peak_memory_mb(),
+            peak_memory_mb=peak_memory_mb,
             versions=_versions(),
         )
 
 
 def expand(experiment: Experiment) -> list[Run]:
-    """All runs of an experiment; wrong names and values are found here, before anything runs."""
+    """All runs of an experiment, each once; wrong names and values are found here, before anything runs."""
     axes = product(experiment.datasets, experiment.missing, experiment.methods, experiment.seeds)
     runs = [
         Run(dataset, method, _missing_text(missing), seed, experiment.preset, experiment.overrides)
         for dataset, missing, method, seed in axes
     ]
-    for run in runs:
-        run.agent()
-    return runs
+    return list({run.id: run for run in runs}.values())
 
 
 def execute(
@@ -103,34 +102,26 @@ def execute(
 ) -> Iterator[RunRecord]:
     """Do the runs that the folder does not have yet, and yield the records of all of them in their order.
 
-    `fresh` forgets what the folder has; `on_step` is asked once a run for what to call after each of its steps.
+    `fresh` forgets what the folder has of these; `on_step` is asked once a run for what to call after each step.
     """
     recorder = Recorder(folder)
     if fresh:
-        recorder.clear()
+        recorder.forget({run.id for run in runs})
     done = {record.id: record for record in read_runs(folder)}
     for run in runs:
         if run.id not in done:
-            trace = evaluate(run.agent(), _stream(run), progress=on_step(run) if on_step else False)
-            done[run.id] = run.record(trace)
+            stream = Stream(run.dataset, missing=run.missing, seed=run.seed)
+            memory.reset_peak()
+            trace = evaluate(run.agent(), stream, progress=on_step(run) if on_step else False)
+            done[run.id] = run.record(stream, trace, memory.peak_mb())
             recorder.add(done[run.id], trace)
         yield done[run.id]
-
-
-def _stream(run: Run) -> Stream:
-    return Stream(run.dataset, missing=run.missing, seed=run.seed)
 
 
 def _missing_text(missing: float | str) -> str:
     """One spelling for each way to be silent, so that equal runs have equal ids."""
     mechanism, rate = parse_missing(missing)
-    return f"{mechanism}:{rate:g}"
-
-
-def _peak_memory_mb() -> float:
-    """The most memory that this process has had at a time, in MB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+    return f"{mechanism}:{rate!r}"
 
 
 def _versions() -> dict[str, str]:

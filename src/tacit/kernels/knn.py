@@ -16,24 +16,37 @@ Columns = NDArray[np.int32]
 
 
 @kernel
-def squared_distances(
-    indptr: Ints, columns: Columns, values: Floats, norms: Floats, node: int, dense: Floats
-) -> Floats:
+def squared_distances(indptr: Ints, columns: Columns, values: Floats, node: int) -> Floats:
     """Squared distances (node,) from row `node` to all rows before it.
 
-    ``norms`` are the squared lengths of the rows, summed in the same order as here, so that the distance between
-    equal rows is exactly zero. ``dense`` (D,) is scratch: zeros on entry and on return.
+    Differences are summed column by column, in the order of the columns: nothing cancels however far from the origin
+    the rows are, equal rows are at distance exactly zero, and equal rows are exactly as far from any third.
     """
-    for p in range(indptr[node], indptr[node + 1]):
-        dense[columns[p]] = values[p]
+    start, stop = indptr[node], indptr[node + 1]
     distances = np.empty(node)
     for i in range(node):
-        product = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            product += values[p] * dense[columns[p]]
-        distances[i] = max(norms[i] + norms[node] - 2.0 * product, 0.0)
-    for p in range(indptr[node], indptr[node + 1]):
-        dense[columns[p]] = 0.0
+        total = 0.0
+        p, q = indptr[i], start
+        end = indptr[i + 1]
+        while p < end and q < stop:
+            if columns[p] == columns[q]:
+                difference = values[p] - values[q]
+                p += 1
+                q += 1
+            elif columns[p] < columns[q]:
+                difference = values[p]
+                p += 1
+            else:
+                difference = values[q]
+                q += 1
+            total += difference * difference
+        while p < end:
+            total += values[p] * values[p]
+            p += 1
+        while q < stop:
+            total += values[q] * values[q]
+            q += 1
+        distances[i] = total
     return distances
 
 

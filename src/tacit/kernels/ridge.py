@@ -11,9 +11,10 @@ with ``w = 1`` to learn and ``w = −1`` to take the same context back.
 Touching all of a D×D inverse for every change is what makes LinUCB slow with a thousand features. Here the
 last few ``v`` are kept apart and folded into the matrix a block at a time, so that most changes cost a few rows:
 
-    A_k⁻¹ = I/λ − folded[k] − Σ_{j < counts[k]} gains[k, j] · recent[k, j] recent[k, j]ᵀ
+    A_k⁻¹ = folded[k] − Σ_{j < counts[k]} gains[k, j] · recent[k, j] recent[k, j]ᵀ
 
-``folded`` starts as zeros that the system hands out lazily: an arm costs no memory until its first fold.
+where ``folded[k]`` stands for I/λ until the first fold writes to it: the system hands its memory out lazily, and an
+arm costs none before it has learned a block.
 """
 
 from typing import NamedTuple
@@ -58,12 +59,14 @@ def new_state(arms: int, dimension: int, ridge: float) -> RidgeState:
 
 def widened(state: RidgeState, dimension: int) -> RidgeState:
     """The same evidence over more features; the new ones were zero so far, so their prior is untouched."""
-    more = dimension - state.theta.shape[1]
-    return state._replace(
-        folded=np.pad(state.folded, ((0, 0), (0, more), (0, more))),
-        recent=np.pad(state.recent, ((0, 0), (0, 0), (0, more))),
-        theta=np.pad(state.theta, ((0, 0), (0, more))),
-    )
+    arms, before = state.theta.shape
+    wide = new_state(arms, dimension, float(1.0 / state.scale[0]))
+    wide.recent[:, :, :before] = state.recent
+    wide.theta[:, :before] = state.theta
+    for k in np.flatnonzero(state.folds):
+        wide.folded[k, :before, :before] = state.folded[k]
+        wide.folded[k, range(before, dimension), range(before, dimension)] = state.scale[0]
+    return wide._replace(scale=state.scale, folds=state.folds, gains=state.gains, counts=state.counts)
 
 
 @fast_kernel
@@ -81,22 +84,23 @@ def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats,
         for a in range(size):
             mean += state.theta[k, columns[a]] * values[a]
         means[k] = mean
-        explained = 0.0
+        spread = prior
         if state.folds[k] > 0:
+            spread = 0.0
             for a in range(size):
                 row = state.folded[k, columns[a]]
                 product = 0.0
                 for c in range(size):
                     product += row[columns[c]] * values[c]
-                explained += product * values[a]
+                spread += product * values[a]
         for j in range(state.counts[k]):
             row = state.recent[k, j]
             product = 0.0
             for a in range(size):
                 product += row[columns[a]] * values[a]
-            explained += state.gains[k, j] * product * product
+            spread -= state.gains[k, j] * product * product
         # A⁻¹ is positive definite; only rounding can push the difference below zero.
-        spreads[k] = max(prior - explained, 0.0)
+        spreads[k] = max(spread, 0.0)
     return means, spreads
 
 
@@ -106,13 +110,13 @@ def _solve(state: RidgeState, k: int, columns: Columns, values: Floats, v: Float
     size = columns.shape[0]
     v[:] = 0.0
     for a in range(size):
-        v[columns[a]] = values[a] * state.scale[0]
-    if state.folds[k] > 0:
-        for a in range(size):
+        if state.folds[k] == 0:
+            v[columns[a]] = values[a] * state.scale[0]
+        else:
             row = state.folded[k, columns[a]]
             value = values[a]
             for c in range(v.shape[0]):
-                v[c] -= value * row[c]
+                v[c] += value * row[c]
     for j in range(state.counts[k]):
         row = state.recent[k, j]
         product = 0.0
@@ -130,7 +134,7 @@ def _solve(state: RidgeState, k: int, columns: Columns, values: Floats, v: Float
 
 @fast_kernel
 def _fold(folded: Floats, recent: Floats, gains: Floats) -> None:
-    """``folded += Σ_j gains[j] · recent[j] recent[j]ᵀ`` for one arm's full block, lower half first, then mirrored."""
+    """``folded −= Σ_j gains[j] · recent[j] recent[j]ᵀ`` for one arm's full block, lower half first, then mirrored."""
     dimension = folded.shape[0]
     for i in range(dimension):
         row = folded[i]
@@ -142,7 +146,7 @@ def _fold(folded: Floats, recent: Floats, gains: Floats) -> None:
             if a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0:
                 continue
             for c in range(i + 1):
-                row[c] += a0 * recent[j, c] + a1 * recent[j + 1, c] + a2 * recent[j + 2, c] + a3 * recent[j + 3, c]
+                row[c] -= a0 * recent[j, c] + a1 * recent[j + 1, c] + a2 * recent[j + 2, c] + a3 * recent[j + 3, c]
     tile = 32
     for top in range(0, dimension, tile):
         for left in range(0, top + 1, tile):
@@ -170,6 +174,9 @@ def update(state: RidgeState, columns: Columns, values: Floats, arms: Ints, targ
         state.gains[k, slot] = weight * shrink
         state.counts[k] = slot + 1
         if slot + 1 == BLOCK:
+            if state.folds[k] == 0:
+                for c in range(v.shape[0]):
+                    state.folded[k, c, c] = state.scale[0]
             _fold(state.folded[k], state.recent[k], state.gains[k])
             state.folds[k] += 1
             state.counts[k] = 0

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.contracts import TacitError
+from tacit.errors import TacitError
 from tacit.registry import unknown_name
 
 

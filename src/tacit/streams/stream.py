@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tacit.contracts import Arm, Dataset, InvalidData, Round, Start, TacitError, UnknownArm
+from tacit.contracts import Arm, Dataset, Round, Start
+from tacit.errors import InvalidData, TacitError, UnknownArm
 from tacit.streams.missing import MECHANISMS, parse_missing
 
 
@@ -34,6 +35,8 @@ class Stream:
         absent = [dataset.arms[k] for k in np.flatnonzero(np.bincount(dataset.y, minlength=arms) == 0)]
         if absent:
             raise InvalidData(f"{dataset.name}: no row has the arm {absent[0]!r}; every arm needs one to start from")
+        if len(dataset.y) == arms:
+            raise InvalidData(f"{dataset.name}: no rows are left after one labelled row for each of {arms} arms")
         # A generator for each purpose: the order is one for all mechanisms, and agents (purpose 1) draw other numbers.
         start_rng, order_rng, silence_rng = (np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4))
         start = np.array([start_rng.choice(np.flatnonzero(dataset.y == k)) for k in range(arms)])
@@ -60,6 +63,13 @@ class Stream:
     def arms(self) -> list[Arm]:
         """The arms by name."""
         return self.dataset.arms
+
+    @property
+    def best_constant_arm(self) -> tuple[Arm, float]:
+        """The arm that is right most often, and how often: what any agent has to beat."""
+        counts = np.bincount(self._truth[len(self.arms) :], minlength=len(self.arms))
+        best = int(np.argmax(counts))
+        return self.arms[best], float(counts[best] / len(self))
 
     @property
     def start(self) -> Start:
