@@ -39,10 +39,75 @@ def test_run_on_your_own_file_and_resume(own_file, tmp_path):
     assert {record["missing"] for record in records} == {"mcar:0.0", "context:0.5"}
     assert all(record["accuracy"] > 0.4 for record in records)
     lines = (out / "runs.jsonl").read_text()
-    assert [json.loads(line) for line in lines.splitlines()] == records
+    by_id = sorted((json.loads(line) for line in lines.splitlines()), key=lambda record: record["id"])
+    assert by_id == sorted(records, key=lambda record: record["id"])
     again = tacit(*arguments)
     assert json.loads(again.stdout) == records
     assert (out / "runs.jsonl").read_text() == lines
+
+
+def test_run_from_a_file_with_flags_on_top(own_file, tmp_path):
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        f'data = ["{own_file / "own.npz"}"]\nmethods = "linucb"\nmissing = [0.5]\nseeds = 3\n[params]\nalpha = 0.1\n'
+    )
+    result = tacit(
+        "run", spec, "--delay", "geometric:5", "--seeds", 1, "--steps", 40, "--out", tmp_path / "o", "--json"
+    )
+    (record,) = json.loads(result.stdout)
+    assert (record["delay"], record["steps"], record["params"]["alpha"]) == ("geometric:5.0", 40, 0.1)
+
+
+OWN_AGENT = """
+import tacit
+
+class Mine(tacit.LinUCB):
+    pass
+
+class Breaks(tacit.LinUCB):
+    def _score(self, node):
+        raise RuntimeError("no idea")
+
+class BreaksLate(tacit.LinUCB):
+    def _score(self, node):
+        if node > 250 and self.seed == 1:
+            raise RuntimeError("tired")
+        return super()._score(node)
+"""
+
+
+def test_an_agent_of_your_own_is_checked_and_stands_in_the_same_table(own_file, tmp_path):
+    (tmp_path / "mine.py").write_text(OWN_AGENT)
+    arguments = ["run", "--data", own_file / "own.npz", "--methods", "linucb", "--seeds", 2, "--out", "o", "--json"]
+    records = json.loads(tacit(*arguments, "--agent", "mine:Mine", cwd=tmp_path).stdout)
+    accuracies = {(record["method"], record["seed"]): record["accuracy"] for record in records}
+    assert accuracies["mine:Mine", 1] == accuracies["linucb", 1]
+    for agent, message in (
+        ("mine:Breaks", "RuntimeError: no idea"),
+        ("mine:Absent", "no agent at"),
+        ("absent:A", "no agent"),
+    ):
+        refused = tacit(*arguments, "--agent", agent, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert message in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path, jobs):
+    (tmp_path / "mine.py").write_text(OWN_AGENT)
+    arguments = ["run", "--data", "digits", "--agent", "mine:BreaksLate", "--seeds", 3, "--steps", 300, "--out", "o"]
+    arguments += ["--json", "--jobs", jobs]
+    result = tacit(*arguments, cwd=tmp_path)
+    assert result.returncode == 1
+    assert "1 of 3 runs failed" in result.stderr
+    assert "RuntimeError: tired" in result.stderr
+    records = json.loads(result.stdout)
+    assert [record["error"] is None for record in records] == [True, False, True]
+    assert "in _score" in records[1]["details"]
+    (tmp_path / "mine.py").write_text(OWN_AGENT.replace('raise RuntimeError("tired")', "pass"))
+    mended = json.loads(tacit(*arguments, cwd=tmp_path).stdout)
+    assert all(record["error"] is None for record in mended)
 
 
 def test_run_prints_a_table(own_file, tmp_path):
@@ -76,13 +141,18 @@ def test_demo_shows_a_table_and_draws_a_picture(tmp_path):
 
 BAD = {
     "no such command": (["rn"], "No such command"),
-    "missing option": (["run", "--methods", "linucb"], "--data"),
+    "missing option": (["run", "--methods", "linucb"], "say what to run: --data"),
     "unknown method": (["run", "--data", "digits", "--methods", "linucbb", "--out", "o"], "did you mean 'linucb'"),
     "unknown data": (["run", "--data", "digit", "--methods", "linucb", "--out", "o"], "did you mean 'digits'"),
     "bad rate": (["run", "--data", "digits", "--methods", "linucb", "--missing", "1.5", "--out", "o"], "from 0 to 1"),
     "no file": (["run", "--data", "absent.csv", "--methods", "linucb", "--out", "o"], "no file absent.csv"),
     "bad preset": (["run", "--data", "digits", "--methods", "linucb", "--preset", "x", "--out", "o"], "unknown preset"),
-    "empty list": (["run", "--data", "digits", "--methods", ",", "--out", "o"], "--methods is empty"),
+    "no spec": (["run", "absent.toml"], "no file absent.toml"),
+    "bad delay": (
+        ["run", "--data", "digits", "--methods", "linucb", "--delay", "late:3", "--out", "o"],
+        "unknown delay",
+    ),
+    "empty list": (["run", "--data", "digits", "--methods", ",", "--out", "o"], "--methods is missing or empty"),
     "unknown to fetch": (["datasets", "fetch", "mnist"], "unknown data set 'mnist'"),
 }
 

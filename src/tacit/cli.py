@@ -1,5 +1,6 @@
 """The command line: reads arguments, prints, and leaves the work to the rooms below."""
 
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -30,13 +31,17 @@ def _lazy(name: str) -> ModuleType:
 
 
 if TYPE_CHECKING:
+    from tacit import registry
     from tacit.datasets import catalog
-    from tacit.experiments import progress, runner
+    from tacit.experiments import checks, progress, runner, spec
     from tacit.experiments.recorder import RunRecord
     from tacit.reports import figures, tables
 else:
     catalog = _lazy("tacit.datasets.catalog")
+    registry = _lazy("tacit.registry")
+    checks = _lazy("tacit.experiments.checks")
     runner = _lazy("tacit.experiments.runner")
+    spec = _lazy("tacit.experiments.spec")
     progress = _lazy("tacit.experiments.progress")
     figures = _lazy("tacit.reports.figures")
     tables = _lazy("tacit.reports.tables")
@@ -92,8 +97,8 @@ def demo(
             "says right or wrong, half of the time nothing. (The first run also compiles: a few seconds more.)\n",
             highlight=False,
         )
-    experiment = runner.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
-    records = _execute(experiment, out_folder, fresh=True, quiet=as_json)
+    experiment = spec.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
+    records = _execute(experiment, out_folder, jobs=1, fresh=True, quiet=as_json)
     _show(records, as_json=as_json)
     picture = out_folder / "running-accuracy.png"
     curves = figures.running_accuracy_curves(out_folder, records)
@@ -104,34 +109,89 @@ def demo(
 
 @app.command(epilog="Example: tacit run --data cora,cnae9 --methods linucb,gcnucb --missing .25,.5 --out results")
 def run(
+    spec_file: Annotated[
+        Path | None, typer.Argument(metavar="[SPEC.toml]", help="The experiment as a TOML file.")
+    ] = None,
     data: Annotated[
-        str, typer.Option(help="Names of data sets, or paths of .npz, .csv or .svm files; commas between.")
-    ],
-    methods: Annotated[str, typer.Option(help="Names of methods, commas between.")],
+        str | None, typer.Option(help="Data sets by name, or .npz, .csv or .svm files; commas between.")
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Names of methods, commas between.")] = None,
+    agent: Annotated[str | None, typer.Option(help="An agent of your own, as package.module:Class.")] = None,
     out_folder: Annotated[
-        Path, typer.Option("--out", help="The folder for results; runs that are there are not repeated.")
-    ],
-    missing: Annotated[str, typer.Option(help="Silent shares: .25, context:.5 or reward:.5; commas between.")] = "0.5",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 10,
+        Path, typer.Option("--out", help="The results folder; what it has is not done again.")
+    ] = Path("results"),
+    missing: Annotated[
+        str | None, typer.Option(help="Silent shares: .25, context:.5, reward:.5; commas between.")
+    ] = None,
+    delay: Annotated[str | None, typer.Option(help="Decisions until an answer comes: 0, 5, geometric:20.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, from 0.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="At most so many rounds of each stream.")] = None,
     preset: Annotated[str | None, typer.Option(help="Settings of a paper: paper.")] = None,
-    scaling: Annotated[str, typer.Option(help="Rows at unit l1 or l2 length, or none.")] = "l1",
+    scaling: Annotated[str | None, typer.Option(help="Rows at unit l1 or l2 length, or none.")] = None,
     label: Label = None,
     edges: Edges = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="How many processes; the cores unless said otherwise.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run methods on data, once for every missing rate and seed; what was interrupted goes on where it stopped."""
-    loaded = [
-        catalog.load_dataset(name, scaling=scaling, label=label, edges=edges, progress=sys.stderr.isatty())
-        for name in _split("--data", data)
-    ]
-    experiment = runner.Experiment(
-        datasets=loaded,
-        methods=_split("--methods", methods),
-        missing=_split("--missing", missing),
-        seeds=range(seeds),
-        preset=preset,
+    flags = {
+        "data": _split(data),
+        "methods": _own_agent(agent, _split(methods)),
+        "missing": _split(missing),
+        "delay": _split(delay),
+        "seeds": seeds,
+        "steps": steps,
+        "preset": preset,
+        "scaling": scaling,
+        "label": label,
+        "edges": None if edges is None else str(edges),
+    }
+    words = spec.read_spec(spec_file) if spec_file else {}
+    words |= {key: value for key, value in flags.items() if value is not None}
+    for key in ("data", "methods"):
+        if not words.get(key):
+            raise TacitError(f"say what to run: --{key} is missing or empty")
+    experiment = _experiment(spec.Spec(**words))
+    records = _execute(experiment, out_folder, jobs=jobs or runner.default_jobs(), quiet=as_json)
+    _show(records, as_json=as_json)
+
+
+def _experiment(words: "spec.Spec") -> "spec.Experiment":
+    """Load the data that an experiment names."""
+    options: dict[str, Any] = {
+        "scaling": words.scaling,
+        "label": words.label,
+        "edges": words.edges,
+        "progress": sys.stderr.isatty(),
+    }
+    return spec.Experiment(
+        datasets=[catalog.load_dataset(name, **options) for name in words.data],
+        methods=words.methods,
+        missing=words.missing,
+        delay=words.delay,
+        seeds=range(words.seeds),
+        preset=words.preset,
+        params=words.params,
+        steps=words.steps,
     )
-    _show(_execute(experiment, out_folder, fresh=False, quiet=as_json), as_json=as_json)
+
+
+def _own_agent(agent: str | None, methods: list[str] | None) -> list[str] | None:
+    """Add an agent of the user's own to the methods, once it has passed `check_agent`."""
+    if agent is None:
+        return methods
+    sys.path.insert(0, str(Path.cwd()))  # where people keep what they are working on
+    factory = functools.partial(registry.make, agent)
+    try:
+        checks.check_agent(factory)
+    except TacitError:
+        raise
+    except Exception as error:  # noqa: BLE001 - anybody's code
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TacitError(f"{agent} does not pass check_agent: {reason}") from None
+    return [*(methods or []), agent]
 
 
 @datasets_app.callback(invoke_without_command=True)
@@ -203,22 +263,31 @@ def _facts(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _split(option: str, text: str) -> list[str]:
-    items = [item.strip() for item in text.split(",") if item.strip()]
-    if not items:
-        raise TacitError(f"{option} is empty")
-    return items
+def _split(text: str | None) -> list[str] | None:
+    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _execute(experiment: "runner.Experiment", folder: Path, *, fresh: bool, quiet: bool) -> "list[RunRecord]":
-    runs = runner.expand(experiment)
-    with progress.step_bars(shown=not quiet) as bars:
+def _execute(
+    experiment: "spec.Experiment", folder: Path, *, jobs: int, quiet: bool, fresh: bool = False
+) -> "list[RunRecord]":
+    """Do the runs, with a bar for each or one for all; the records come in the order of the experiment."""
+    runs = spec.expand(experiment)
+    if jobs == 1:
+        with progress.step_bars(shown=not quiet) as bars:
 
-        def line(run: "runner.Run") -> progress.Advance:
-            label = f"{run.dataset.name} {run.method} {run.missing} seed {run.seed}"
-            return bars.add(label, len(run.dataset.y) - len(run.dataset.arms))
+            def line(run: "spec.Run") -> progress.Advance:
+                label = f"{run.dataset.name} {run.task.method} {run.task.missing} seed {run.task.seed}"
+                return bars.add(label, len(run.task.stream(run.dataset)))
 
-        return list(runner.execute(runs, folder, fresh=fresh, on_step=line))
+            records = list(runner.execute(runs, folder, fresh=fresh, on_step=line))
+    else:
+        with progress.runs_bar(len(runs), shown=not quiet) as advance:
+            records = []
+            for record in runner.execute(runs, folder, jobs=jobs, fresh=fresh):
+                records.append(record)
+                advance(record.dataset, record.method, record.accuracy)
+    place = {run.id: i for i, run in enumerate(runs)}
+    return sorted(records, key=lambda record: place[record.id])
 
 
 def _show(records: "list[RunRecord]", *, as_json: bool) -> None:
@@ -226,6 +295,11 @@ def _show(records: "list[RunRecord]", *, as_json: bool) -> None:
         _print_json(records)
     else:
         out.print(tables.accuracy_table(records))
+    failed = [record for record in records if record.error is not None]
+    if failed:
+        first = failed[0]
+        where = f"{first.dataset} {first.method} {first.missing} seed {first.seed}"
+        _fail(f"{len(failed)} of {len(records)} runs failed; the first, {where}: {first.error}", 1)
 
 
 def _print_json(value: Any) -> None:

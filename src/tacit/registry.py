@@ -73,12 +73,29 @@ def method_params(name: str, preset: str | None = None) -> dict[str, Any]:
 
 def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **overrides: Any) -> Agent:
     """Build an agent by its name, with a preset's settings and then your own on top."""
+    if is_own(name):
+        own: Agent = own_class(name)(arms=arms, **overrides)
+        return own
     params = method_params(name, preset) | overrides
     module, _, attribute = METHODS[name].target.partition(":")
     factory = getattr(importlib.import_module(module), attribute)
     check_keywords(name, factory, params)
     agent: Agent = factory(arms=arms, **params)
     return agent
+
+
+def is_own(name: str) -> bool:
+    """Whether a method's name is the path of an agent that is not ours: ``package.module:Class``."""
+    return ":" in name
+
+
+def own_class(name: str) -> Any:
+    """The class, or any function that makes an agent, at ``package.module:Class``."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownName(f"no agent at {name!r} ({error}); give it as package.module:Class") from None
 
 
 def check_keywords(name: str, factory: Any, params: dict[str, Any]) -> None:

@@ -7,7 +7,8 @@ import tacit
 from tacit.errors import TacitError, UnknownName
 from tacit.experiments.checks import toy_data
 from tacit.experiments.recorder import read_correct, read_runs
-from tacit.experiments.runner import Experiment, execute, expand
+from tacit.experiments.runner import execute
+from tacit.experiments.spec import Experiment, expand
 from tacit.reports.tables import accuracy_rows
 
 
@@ -40,7 +41,14 @@ def test_what_determines_a_run_determines_its_id():
     assert len(expand(experiment(missing=[0.2, "0.20"], methods=["linucb", "linucb"]))) == 2, "each run once"
     assert len(expand(experiment(missing=[1 / 3, 0.333333], seeds=[0], methods=["linucb"]))) == 2
     other_data = toy_data(seed=9)
-    for change in ({"seeds": [5, 6]}, {"missing": [0.3]}, {"overrides": {"ties": "first"}}, {"datasets": [other_data]}):
+    for change in (
+        {"seeds": [5, 6]},
+        {"missing": [0.3]},
+        {"params": {"ties": "first"}},
+        {"delay": [3]},
+        {"steps": 50},
+        {"datasets": [other_data]},
+    ):
         assert not base & ids(**change), change
 
 
@@ -114,3 +122,36 @@ def test_arms_of_a_trace_keep_their_names():
     for arms in (["a", "b", "c"], [1, 2.5, "x"], [("a", 1), ("b", 2), 3]):
         stream = tacit.Stream(replace(toy_data(), arms=arms))
         assert set(tacit.evaluate(tacit.LinUCB(arms=arms), stream).arms.tolist()) <= set(arms)
+
+
+def test_late_answers_reach_the_agent_late_and_in_their_own_order():
+    stream = tacit.Stream(toy_data(), missing=0.3, seed=0, delay="uniform:6")
+    heard = []
+
+    class Listening(tacit.LinUCB):
+        def feedback(self, id, reward):
+            heard.append((self._rows.count - 1, id, reward))
+            super().feedback(id, reward)
+
+    trace = tacit.evaluate(Listening(arms=stream.arms), stream)
+    assert len(heard) > 60
+    for now, id, reward in heard:
+        round = list(stream)[id - 3]
+        assert now == id + stream.delay(round)
+        assert reward == stream.respond(round, trace.arms[id - 3])
+    assert [id for _, id, _ in heard] != sorted(id for _, id, _ in heard)
+
+
+def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, monkeypatch):
+    runs = expand(experiment(missing=[0.2]))
+    first = next(execute(runs[:1], tmp_path))
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tacit.experiments.recorder.os.fsync", full)
+    with pytest.raises(TacitError, match="cannot write results to .*No space left"):
+        list(execute(runs, tmp_path))
+    monkeypatch.undo()
+    assert len(list(execute(runs, tmp_path))) == len(runs)
+    assert next(read_runs(tmp_path)) == first

@@ -119,3 +119,26 @@ def test_the_best_constant_arm_counts_the_rounds_only():
     data = Dataset("d", sp.csr_matrix(np.eye(5)), [0, 1, 1, 1, 0], ["a", "b"])
     arm, share = Stream(data).best_constant_arm
     assert (arm, share) == ("b", pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize(("delay", "mean"), [(0, 0), (5, 5), ("geometric:20", 20), ("uniform:8", 8)])
+def test_answers_come_as_late_as_asked(delay, mean):
+    stream = Stream(toy_data(3000), seed=0, delay=delay)
+    delays = [stream.delay(round) for round in stream]
+    assert min(delays) >= 0
+    assert abs(np.mean(delays) - mean) < 0.1 * mean + 1e-9
+    assert delays == [stream.delay(round) for round in Stream(toy_data(3000), seed=0, delay=delay)]
+
+
+@pytest.mark.parametrize("delay", [-1, "geometric:-2", "later:3", "geometric:", None, float("nan")])
+def test_a_delay_that_is_none_is_refused(delay):
+    with pytest.raises(TacitError, match="delay"):
+        Stream(toy_data(), delay=delay)
+
+
+def test_a_shorter_stream_is_the_beginning_of_the_longer():
+    data = toy_data(edges=True)
+    long, short = Stream(data, seed=3), Stream(data, seed=3, steps=20)
+    assert len(short) == 20
+    np.testing.assert_array_equal(short.order, long.order[:23])
+    assert [round.neighbors for round in short] == [round.neighbors for round in long][:20]

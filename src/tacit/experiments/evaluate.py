@@ -1,5 +1,6 @@
 """One agent on one stream, step by step."""
 
+import heapq
 from collections.abc import Callable
 from time import perf_counter
 
@@ -36,14 +37,17 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Tra
     began = perf_counter()
     start = stream.start
     ids = list(agent.warm_start(start.contexts, start.arms, edges=start.edges))  # by position in the stream
+    waiting: list[tuple[int, int, int, float | None]] = []  # a heap of (when it comes, step, id, reward)
     for step, round in enumerate(stream):
         near = None if round.neighbors is None else [ids[position] for position in round.neighbors]
         before = perf_counter()
         decision = agent.decide(round.context, neighbors=near)
         decided = perf_counter()
         reward = stream.respond(round, decision.arm)
+        heapq.heappush(waiting, (step + stream.delay(round), step, decision.id, reward))
         answered = perf_counter()
-        agent.feedback(decision.id, reward)
+        while waiting and waiting[0][0] <= step:
+            agent.feedback(*heapq.heappop(waiting)[2:])
         step_seconds[step] = decided - before + perf_counter() - answered
         ids.append(decision.id)
         choices[step] = index[decision.arm]

@@ -48,3 +48,37 @@ def steps_bar(steps: int, *, shown: bool) -> Iterator[Advance]:
     """One line, for one run."""
     with step_bars(shown=shown) as bars:
         yield bars.add("steps", steps)
+
+
+@contextmanager
+def runs_bar(runs: int, *, shown: bool) -> Iterator[Callable[[str, str, float | None], None]]:
+    """One bar over many runs, with the best method so far on each data set.
+
+    Yields the function to call after each run with the data set, the method and the accuracy.
+    """
+    columns = (
+        TextColumn("runs"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[best]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as progress:
+        task = progress.add_task("runs", total=runs, best="")
+        seen: dict[str, dict[str, list[float]]] = {}
+
+        def advance(dataset: str, method: str, accuracy: float | None) -> None:
+            if accuracy is not None:
+                seen.setdefault(dataset, {}).setdefault(method, []).append(accuracy)
+            progress.update(task, advance=1, best=_best_so_far(seen))
+
+        yield advance
+
+
+def _best_so_far(seen: dict[str, dict[str, list[float]]]) -> str:
+    parts = []
+    for dataset, methods in seen.items():
+        means = {method: sum(values) / len(values) for method, values in methods.items()}
+        best = max(means, key=lambda method: means[method])
+        parts.append(f"{dataset}: {best} {means[best]:.1%}")
+    return "  ".join(parts)

@@ -21,16 +21,20 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     fingerprint: str
     method: str
+    preset: str | None
     params: dict[str, Any]
     missing: str
+    delay: str
     seed: int
-    accuracy: float
+    accuracy: float | None  # None where the run failed
     constant_arm: str  # the arm that is right most often on this stream, and how often
     constant_accuracy: float
     steps: int
     seconds: float
     peak_memory_mb: float | None
     versions: dict[str, str]
+    error: str | None = None
+    details: str | None = None  # the traceback of an error
 
 
 def run_id(**determinants: Any) -> str:
@@ -70,8 +74,20 @@ class Recorder:
             os.fsync(file.fileno())
         scratch.replace(self._file)
 
-    def add(self, record: RunRecord, trace: Trace) -> None:
-        """Write a run: the trace under a temporary name and moved, then the line, flushed to the disk."""
+    def add(self, record: RunRecord, trace: Trace | None) -> None:
+        """Write a run: its trace, then its line, both flushed to the disk."""
+        try:
+            if trace is not None:
+                self._add_trace(record, trace)
+            with self._file.open("ab") as file:
+                file.write(msgspec.json.encode(record) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise TacitError(f"cannot write results to {self.folder}: {error.strerror or error}") from None
+
+    def _add_trace(self, record: RunRecord, trace: Trace) -> None:
+        """Under a temporary name, then moved."""
         target = self._traces / f"{record.id}.npz"
         scratch = target.with_suffix(".tmp")
         arm_names = np.array([str(name) for name in trace.arm_names])
@@ -87,10 +103,6 @@ class Recorder:
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(target)
-        with self._file.open("ab") as file:
-            file.write(msgspec.json.encode(record) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def read_runs(folder: Path) -> Iterator[RunRecord]:

@@ -13,7 +13,7 @@ class Row(NamedTuple):
     """A method on a data set at a missing rate, over its seeds; times are None for what did not run."""
 
     dataset: str
-    missing: str
+    silent: str
     method: str
     runs: int
     mean: float
@@ -40,12 +40,13 @@ def dataset_labels(records: Sequence[RunRecord]) -> dict[str, str]:
 def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
     """Means over seeds, in the order in which the settings first appear, each after the best constant arm."""
     labels = dataset_labels(records)
-    groups: dict[tuple[str, str], dict[str, list[RunRecord]]] = {}
+    groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
     for record in records:
-        methods = groups.setdefault((record.fingerprint, record.missing), {})
-        methods.setdefault(record.method, []).append(record)
+        if record.error is None:
+            methods = groups.setdefault((record.fingerprint, record.missing, record.delay), {})
+            methods.setdefault(record.method, []).append(record)
     rows = []
-    for (fingerprint, _), methods in groups.items():
+    for (fingerprint, _, _), methods in groups.items():
         rows.append(_constant_row(labels[fingerprint], [record for group in methods.values() for record in group]))
         rows += [_row(labels[fingerprint], group) for group in methods.values()]
     return rows
@@ -54,14 +55,15 @@ def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
 def _constant_row(label: str, group: list[RunRecord]) -> Row:
     by_seed = {record.seed: 100 * record.constant_accuracy for record in group}
     mean, deviation = _mean_and_deviation(list(by_seed.values()))
-    return Row(label, group[0].missing, f"always {group[0].constant_arm}", len(by_seed), mean, deviation, None, None)
+    name = f"always {group[0].constant_arm}"
+    return Row(label, _silent_text(group[0]), name, len(by_seed), mean, deviation, None, None)
 
 
 def _row(label: str, group: list[RunRecord]) -> Row:
-    mean, deviation = _mean_and_deviation([100 * record.accuracy for record in group])
+    mean, deviation = _mean_and_deviation([100 * (record.accuracy or 0.0) for record in group])
     seconds = float(np.mean([record.seconds for record in group]))
     per_step = 1000 * sum(record.seconds for record in group) / sum(record.steps for record in group)
-    return Row(label, group[0].missing, group[0].method, len(group), mean, deviation, seconds, per_step)
+    return Row(label, _silent_text(group[0]), group[0].method, len(group), mean, deviation, seconds, per_step)
 
 
 def _mean_and_deviation(values: list[float]) -> tuple[float, float]:
@@ -73,7 +75,7 @@ def accuracy_table(records: Sequence[RunRecord]) -> Table:
     rows = accuracy_rows(records)
     best: dict[tuple[str, str], float] = {}
     for row in rows:
-        best[row.dataset, row.missing] = max(row.mean, best.get((row.dataset, row.missing), 0.0))
+        best[row.dataset, row.silent] = max(row.mean, best.get((row.dataset, row.silent), 0.0))
     table = Table(box=None, header_style="bold")
     for column in ("data", "silent", "method"):
         table.add_column(column, overflow="fold")
@@ -83,12 +85,18 @@ def accuracy_table(records: Sequence[RunRecord]) -> Table:
         right = f"{row.mean:.1f} %" + (f" ± {row.deviation:.1f}" if row.runs > 1 else "")
         seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
         per_step = "" if row.step_milliseconds is None else f"{row.step_milliseconds:.2f}"
-        style = "bold" if row.mean == best[row.dataset, row.missing] else "dim" if row.seconds is None else None
-        cells = (row.dataset, _silent_text(row.missing), row.method, right, str(row.runs), seconds, per_step)
+        style = "bold" if row.mean == best[row.dataset, row.silent] else "dim" if row.seconds is None else None
+        cells = (row.dataset, row.silent, row.method, right, str(row.runs), seconds, per_step)
         table.add_row(*cells, style=style)
     return table
 
 
-def _silent_text(missing: str) -> str:
-    mechanism, _, rate = missing.partition(":")
-    return f"{float(rate):.0%}" + ("" if mechanism == "mcar" else f" by {mechanism}")
+def _silent_text(record: RunRecord) -> str:
+    mechanism, _, rate = record.missing.partition(":")
+    distribution, _, delay = record.delay.partition(":")
+    text = f"{float(rate):.0%}" + ("" if mechanism == "mcar" else f" by {mechanism}")
+    return (
+        text
+        if float(delay) == 0
+        else f"{text}, {float(delay):g} late" + ("" if distribution == "fixed" else f" ({distribution})")
+    )

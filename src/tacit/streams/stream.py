@@ -7,8 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from tacit.contracts import Arm, Dataset, Round, Start
-from tacit.errors import InvalidData, TacitError, UnknownArm
+from tacit.errors import InvalidData, UnknownArm
+from tacit.streams.delay import draw_delays
 from tacit.streams.missing import MECHANISMS, parse_missing
+from tacit.validate import check_number
 
 
 class Stream:
@@ -22,13 +24,24 @@ class Stream:
         dataset: what `load_dataset` returns.
         missing: the share of silent steps, and what silence depends on: "mcar:0.5" (nothing, as a bare 0.5),
             "context:0.5", "reward:0.5".
-        seed: determines the order, the start and the silence.
+        seed: determines the order, the start, the silence and the delays.
+        delay: how many decisions later an answer comes: 0, a number, or "geometric:20" and "uniform:20" with a mean.
+        steps: at most so many rounds; None for all.
     """
 
-    def __init__(self, dataset: Dataset, missing: float | str = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        missing: float | str = 0.0,
+        seed: int = 0,
+        *,
+        delay: float | str = 0,
+        steps: int | None = None,
+    ) -> None:
         self.mechanism, self.rate = parse_missing(missing)
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise TacitError(f"seed={seed!r} is not allowed; a whole number from 0 is")
+        check_number("seed", seed, 0, whole=True)
+        if steps is not None:
+            check_number("steps", steps, 1, whole=True)
         self.dataset = dataset
         self.seed = int(seed)
         arms = len(dataset.arms)
@@ -38,24 +51,28 @@ class Stream:
         if len(dataset.y) == arms:
             raise InvalidData(f"{dataset.name}: no rows are left after one labelled row for each of {arms} arms")
         # A generator for each purpose: the order is one for all mechanisms, and agents (purpose 1) draw other numbers.
-        start_rng, order_rng, silence_rng = (np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4))
+        start_rng, order_rng, silence_rng, delay_rng = (
+            np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4, 5)
+        )
         start = np.array([start_rng.choice(np.flatnonzero(dataset.y == k)) for k in range(arms)])
         rest = order_rng.permutation(np.delete(np.arange(len(dataset.y)), start))
-        self.order = np.concatenate([start, rest])
+        self.order = np.concatenate([start, rest[:steps]])
         """The data set's rows in the order of the stream, the labelled start first."""
         self._contexts = sp.csr_matrix(dataset.X[self.order])
         self._contexts.sort_indices()
         self._truth = dataset.y[self.order]
         self._index = {name: k for k, name in enumerate(dataset.arms)}
         self._silence = MECHANISMS[self.mechanism](self._contexts[arms:], self.rate, silence_rng)
+        self._delays = draw_delays(delay, len(self), delay_rng)
         self._earlier = None if dataset.edges is None else self._neighbors(dataset.edges)
 
     def _neighbors(self, edges: Any) -> list[tuple[int, ...]]:
         """For each position, the earlier positions that the data set's graph connects it to."""
-        position = np.empty_like(self.order)
+        position = np.full(len(self.dataset.y), -1)
         position[self.order] = np.arange(len(self.order))
         earlier: list[list[int]] = [[] for _ in self.order]
-        for a, b in np.sort(position[edges], axis=1).tolist():
+        pairs = np.sort(position[edges], axis=1)
+        for a, b in pairs[pairs[:, 0] >= 0].tolist():
             earlier[b].append(a)
         return [tuple(sorted(set(near))) for near in earlier]
 
@@ -100,6 +117,10 @@ class Stream:
         if arm not in self._index:
             raise UnknownArm(f"unknown arm {arm!r} (there are: {', '.join(map(str, self.arms[:20]))})")
         return bool(self._truth[round.position] == self._index[arm])
+
+    def delay(self, round: Round) -> int:
+        """How many decisions later the answer to this round comes."""
+        return int(self._delays[round.position - len(self.arms)])
 
     def respond(self, round: Round, arm: Arm) -> float | None:
         """What the environment says to an arm: 1 (right), 0 (wrong) or None (nothing)."""

@@ -1,0 +1,124 @@
+"""Several processes, deaths among them, and a runner that is killed: in the end every run is there once."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tacit.experiments.checks import toy_data
+from tacit.experiments.engines import run_here, run_local
+from tacit.experiments.recorder import read_correct
+from tacit.experiments.runner import execute
+from tacit.experiments.spec import Experiment, expand
+
+
+def experiment(**changes):
+    base = {"datasets": [toy_data()], "methods": ["linucb", "rogcn"], "missing": [0.2], "seeds": range(3)}
+    return Experiment(**{**base, **changes})
+
+
+def test_processes_give_what_one_process_gives(tmp_path):
+    runs = expand(experiment(datasets=[toy_data(), toy_data(edges=True)], delay=[0, "geometric:4"]))
+    one = {record.id: record.accuracy for record in execute(runs, tmp_path / "one")}
+    two = {record.id: record.accuracy for record in execute(runs, tmp_path / "two", jobs=2)}
+    assert one == two
+    for id in one:
+        np.testing.assert_array_equal(read_correct(tmp_path / "one", id), read_correct(tmp_path / "two", id))
+
+
+def test_workers_have_one_thread_each_and_the_parent_keeps_its_own(monkeypatch, tmp_path):
+    (tmp_path / "probe.py").write_text(
+        "import os, tacit\n"
+        "class Probe(tacit.LinUCB):\n"
+        "    def _begin(self):\n"
+        "        import numba\n"
+        "        assert os.environ['OPENBLAS_NUM_THREADS'] == '1' and numba.config.NUMBA_NUM_THREADS == 1\n"
+        "        super()._begin()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    outcomes = [outcome for _, outcome in run_local(expand(experiment(methods=["probe:Probe"])), 2)]
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "NUMBA_NUM_THREADS" not in os.environ
+
+
+KILLER = """
+import os, pathlib, signal, tacit
+
+class Killer(tacit.LinUCB):
+    def _score(self, node):
+        mark = pathlib.Path({mark!r})
+        if self.seed == 1 and node == 40 and ({always} or not mark.exists()):
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super()._score(node)
+"""
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_worker_that_dies_takes_nothing_down_with_it(monkeypatch, tmp_path, always):
+    name = f"killer_{always}"
+    (tmp_path / f"{name}.py").write_text(KILLER.format(mark=str(tmp_path / "mark"), always=always))
+    monkeypatch.syspath_prepend(tmp_path)
+    runs = expand(experiment(methods=["linucb", f"{name}:Killer"], seeds=range(4)))
+    outcomes = {(run.task.method, run.task.seed): outcome for run, outcome in run_local(runs, 2)}
+    assert len(outcomes) == len(runs) == 8
+    expected = {
+        (run.task.method, run.task.seed): outcome for run, outcome in run_here(expand(experiment(seeds=range(4))))
+    }
+    for (method, seed), outcome in outcomes.items():
+        if always and seed == 1 and "Killer" in method:
+            assert "worker process died" in outcome.error
+        elif outcome.error is None:
+            np.testing.assert_array_equal(outcome.trace.choices, expected["linucb", seed].trace.choices)
+        else:
+            assert always, "only company of a run that always kills may be lost with it"
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tacit.experiments.checks import toy_data
+from tacit.experiments.runner import execute
+from tacit.experiments.spec import Experiment, expand
+
+runs = expand(Experiment(datasets=[toy_data(150)], methods=["linucb", "rogcn"], missing=[0.2, 0.6], seeds=range(6)))
+for record in execute(runs, Path(sys.argv[1]), jobs=int(sys.argv[2])):
+    print(record.id, flush=True)
+"""
+
+
+def test_a_runner_that_is_killed_again_and_again_ends_with_every_run_once(tmp_path):
+    """SIGKILL after a random number of lines, at least 20 times, then to the end."""
+
+    def start(folder, jobs):
+        command = [sys.executable, "-c", SCRIPT, str(folder), str(jobs)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+    with start(tmp_path / "whole", 1) as whole:
+        wanted = whole.communicate()[0].split()
+    assert len(wanted) == 24
+    draw, file = random.Random(0), tmp_path / "killed" / "runs.jsonl"  # noqa: S311 - nothing secret
+    for kill in range(20):
+        finished = file.read_bytes().count(b"\n") if file.exists() else 0
+        assert finished < 24, "the runner must still have something to lose"
+        with start(tmp_path / "killed", 1) as process:
+            for _ in range(finished + draw.randrange(2)):
+                process.stdout.readline()
+            os.killpg(process.pid, signal.SIGKILL)
+        if kill % 5 == 4 and file.exists():  # and now and then a line that never got to its end
+            with file.open("ab") as torn:
+                torn.write(b'{"id": "torn')
+    with start(tmp_path / "killed", 2) as process:
+        process.communicate()
+    assert process.returncode == 0
+    lines = [json.loads(line) for line in (tmp_path / "killed" / "runs.jsonl").read_text().splitlines()]
+    assert sorted(line["id"] for line in lines) == sorted(wanted)
+    for id in wanted:
+        np.testing.assert_array_equal(read_correct(tmp_path / "whole", id), read_correct(tmp_path / "killed", id))

@@ -1,0 +1,30 @@
+import pytest
+
+from tacit.errors import TacitError
+from tacit.experiments.spec import read_spec
+
+
+def test_a_file_holds_the_words_of_an_experiment(tmp_path):
+    file = tmp_path / "spec.toml"
+    file.write_text('data = ["digits", "cora"]\nmethods = "linucb"\nmissing = [0.5, "reward:0.2"]\nseeds = 3\n')
+    keys = {"data": ["digits", "cora"], "methods": ["linucb"], "missing": [0.5, "reward:0.2"], "seeds": 3}
+    assert read_spec(file) == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('metods = ["linucb"]', "unknown key 'metods'; did you mean 'methods'"),
+        ('seeds = "three"', "Expected `int`, got `str` - at .*seeds"),
+        ("preset = 3", "at .*preset"),
+        ("seeds = true", "at .*seeds"),
+        ("params = 3", "at .*params"),
+        ("seeds = ", "not a TOML file"),
+    ],
+)
+def test_wrong_keys_and_values_are_named(tmp_path, text, message):
+    file = tmp_path / "spec.toml"
+    file.write_text(text)
+    with pytest.raises(TacitError, match=message) as error:
+        read_spec(file)
+    assert "\n" not in str(error.value)
