@@ -1,5 +1,6 @@
 """The command line: reads arguments, prints, and leaves the work to the rooms below."""
 
+import enum
 import functools
 import importlib.util
 import sys
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from tacit import registry
     from tacit.datasets import catalog
     from tacit.experiments import checks, progress, runner, spec
+    from tacit.experiments import reproduce as reproducing
     from tacit.experiments.recorder import RunRecord
-    from tacit.reports import figures, tables
+    from tacit.reports import figures, paper, tables
 else:
     catalog = _lazy("tacit.datasets.catalog")
     registry = _lazy("tacit.registry")
@@ -43,7 +45,9 @@ else:
     runner = _lazy("tacit.experiments.runner")
     spec = _lazy("tacit.experiments.spec")
     progress = _lazy("tacit.experiments.progress")
+    reproducing = _lazy("tacit.experiments.reproduce")
     figures = _lazy("tacit.reports.figures")
+    paper = _lazy("tacit.reports.paper")
     tables = _lazy("tacit.reports.tables")
 
 app = typer.Typer(
@@ -59,9 +63,21 @@ datasets_app = typer.Typer(
 app.add_typer(datasets_app, name="datasets")
 
 out = Console()
+errors = Console(stderr=True)
+
+
+class Part(enum.StrEnum):
+    """A part of the paper."""
+
+    table1 = enum.auto()
+    table2 = enum.auto()
+    figures = enum.auto()
+    all = enum.auto()
+
 
 Label = Annotated[str | None, typer.Option(help="The label column of your own file.")]
 Edges = Annotated[Path | None, typer.Option(help="A file of row pairs, the graph of your own file.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes; the cores unless said otherwise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
 
 
@@ -98,7 +114,7 @@ def demo(
             highlight=False,
         )
     experiment = spec.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
-    records = _execute(experiment, out_folder, jobs=1, fresh=True, quiet=as_json)
+    records = _execute([experiment], out_folder, jobs=1, fresh=True, quiet=as_json)
     _show(records, as_json=as_json)
     picture = out_folder / "running-accuracy.png"
     curves = figures.running_accuracy_curves(out_folder, records)
@@ -130,9 +146,7 @@ def run(
     scaling: Annotated[str | None, typer.Option(help="Rows at unit l1 or l2 length, or none.")] = None,
     label: Label = None,
     edges: Edges = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="How many processes; the cores unless said otherwise.")
-    ] = None,
+    jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
     """Run methods on data, once for every missing rate and seed; what was interrupted goes on where it stopped."""
@@ -154,7 +168,7 @@ def run(
         if not words.get(key):
             raise TacitError(f"say what to run: --{key} is missing or empty")
     experiment = _experiment(spec.Spec(**words))
-    records = _execute(experiment, out_folder, jobs=jobs or runner.default_jobs(), quiet=as_json)
+    records = _execute([experiment], out_folder, jobs=jobs or runner.default_jobs(), quiet=as_json)
     _show(records, as_json=as_json)
 
 
@@ -192,6 +206,67 @@ def _own_agent(agent: str | None, methods: list[str] | None) -> list[str] | None
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise TacitError(f"{agent} does not pass check_agent: {reason}") from None
     return [*(methods or []), agent]
+
+
+@app.command(epilog="Example: tacit reproduce table2 --quick")
+def reproduce(
+    what: Annotated[Part, typer.Argument(help="Which part of the paper.")] = Part.all,
+    quick: Annotated[bool, typer.Option("--quick", help="2 resamplings and at most 600 steps of each stream.")] = False,
+    datasets: Annotated[str | None, typer.Option(help="Only these data sets, commas between.")] = None,
+    out_folder: Annotated[Path, typer.Option("--out", help="The results folder.")] = Path("reproduction"),
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+) -> None:
+    """The paper's tables and figures, every number beside the printed one; what the folder has is not done again."""
+    loaded = _paper_data(what, _split(datasets))
+    experiments = list(reproducing.paper_experiments(what.value, loaded, quick=quick))
+    if not experiments:
+        raise TacitError("none of the data sets is here, so there is nothing to do; see tacit datasets")
+    records = _execute(experiments, out_folder, jobs=jobs or runner.default_jobs(), quiet=as_json)
+    cells = paper.comparison(records)
+    (out_folder / "comparison.md").write_text(paper.comparison_markdown(cells), encoding="utf-8")
+    if as_json:
+        _print_json([cell._asdict() for cell in cells])
+    else:
+        for table in paper.comparison_tables(cells):
+            out.print(table, "")
+        if quick:
+            out.print("Quick: the printed numbers are about whole streams and 10 resamplings.", style="yellow")
+        out.print(f"As Markdown: [bold]{out_folder / 'comparison.md'}[/bold]", soft_wrap=True)
+    if what in (Part.figures, Part.all):
+        _paper_figures(out_folder, loaded, records, quick=quick)
+    _report_failures(records)
+
+
+def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
+    """The data sets of a part of the paper that can be had; the others are named in a line each."""
+    wanted = reproducing.paper_datasets(what.value)
+    unknown = [name for name in only or [] if name not in wanted]
+    if unknown:
+        raise registry.unknown_name(f"data set of {what.value}", unknown[0], wanted)
+    loaded = []
+    for name in only or wanted:
+        try:
+            loaded.append(catalog.load_dataset(name, progress=sys.stderr.isatty()))
+        except TacitError as error:
+            errors.print(f"left out: {error}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+    return loaded
+
+
+def _paper_figures(folder: Path, datasets: list[Dataset], records: "list[RunRecord]", *, quick: bool) -> None:
+    """Figures a, b and c, where their data set is here."""
+    data = next((data for data in datasets if data.name == reproducing.FIGURE_DATA), None)
+    if data is None:
+        return
+    pictures = folder / "figures"
+    pictures.mkdir(exist_ok=True)
+    half = [record for record in records if record.dataset == data.name and record.missing == "mcar:0.5"]
+    curves = figures.mean_accuracy_curves(folder, half)
+    figures.draw_running_accuracy(curves, "CNAE-9, half of the answers silent", pictures / "a-running-accuracy.png")
+    with errors.status("putting what the agents see on a plane (t-SNE), half a minute"):
+        reproducing.write_spaces(folder, data, steps=reproducing.QUICK_STEPS if quick else None)
+    for letter, method in zip("bc", reproducing.SPACES, strict=True):
+        figures.draw_space(folder / "spaces" / f"{method}.npz", method, pictures / f"{letter}-space-{method}.png")
 
 
 @datasets_app.callback(invoke_without_command=True)
@@ -268,10 +343,10 @@ def _split(text: str | None) -> list[str] | None:
 
 
 def _execute(
-    experiment: "spec.Experiment", folder: Path, *, jobs: int, quiet: bool, fresh: bool = False
+    experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, fresh: bool = False
 ) -> "list[RunRecord]":
-    """Do the runs, with a bar for each or one for all; the records come in the order of the experiment."""
-    runs = spec.expand(experiment)
+    """Do the runs, with a bar for each or one for all; the records come in the order of the experiments."""
+    runs = list({run.id: run for experiment in experiments for run in spec.expand(experiment)}.values())
     if jobs == 1:
         with progress.step_bars(shown=not quiet) as bars:
 
@@ -295,6 +370,10 @@ def _show(records: "list[RunRecord]", *, as_json: bool) -> None:
         _print_json(records)
     else:
         out.print(tables.accuracy_table(records))
+    _report_failures(records)
+
+
+def _report_failures(records: "list[RunRecord]") -> None:
     failed = [record for record in records if record.error is not None]
     if failed:
         first = failed[0]
@@ -307,7 +386,7 @@ def _print_json(value: Any) -> None:
 
 
 def _fail(message: object, code: int = 2) -> NoReturn:
-    Console(stderr=True).print(f"tacit: {message}", style="red", soft_wrap=True, markup=False, highlight=False)
+    errors.print(f"tacit: {message}", style="red", soft_wrap=True, markup=False, highlight=False)
     raise SystemExit(code)
 
 

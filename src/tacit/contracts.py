@@ -46,6 +46,13 @@ class Decision:
     propensity: float
 
 
+class ContextSpace(NamedTuple):
+    """What an agent sees: contexts (T, V, L), one view of each for all arms (V = 1) or for every arm, and θ (K, L)."""
+
+    contexts: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class Feedback:
     """What became of a decision: a reward from 0 to 1, or None for silence."""

@@ -9,6 +9,7 @@ from tacit.agents.contexts import room_for
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
 from tacit.agents.linear import unit
 from tacit.agents.warmup import WarmedUpAgent
+from tacit.contracts import ContextSpace
 from tacit.kernels.ridge import evidence
 
 
@@ -57,6 +58,13 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
     def _score(self, node: int) -> Scores:
         self._encoder.train(self.steps_per_arrival)
         return super()._score(node)
+
+    def context_space(self) -> ContextSpace:
+        """The contexts as each arm sees them now (T, K, L), and θ (K, L)."""
+        contexts = unit(self._encoder.embeddings())
+        covariances, targets = evidence(contexts, self._rewards[: len(contexts)], self.ridge)
+        theta = np.asarray(np.linalg.solve(covariances, targets[..., None])[..., 0], dtype=float)
+        return ContextSpace(contexts.astype(float), unit(theta) if self.normalize_theta else theta)
 
     def _score_own(self, node: int) -> Scores:
         contexts = unit(self._encoder.embeddings())

@@ -67,6 +67,11 @@ class ArmRidge:
             arms, targets = self._all_arms[arm : arm + 1], np.array([reward], dtype=float)
         ridge.update(self._state, row.columns, row.values, arms, targets, 1.0)
 
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """``θ`` (K, D), as a copy."""
+        return self._state.theta.copy()
+
     def widen(self, dimension: int) -> None:
         """Take in features that were not there before, with room for as many again."""
         if dimension > self._state.theta.shape[1]:

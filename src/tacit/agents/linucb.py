@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tacit.agents.base import Scores
 from tacit.agents.linear import ArmRidge, LinearAgent
+from tacit.contracts import ContextSpace
 
 
 @dataclass(kw_only=True, eq=False)
@@ -20,6 +21,11 @@ class LinUCB(LinearAgent):
 
     Shapes: K arms, D features; A is (K, D, D), kept as inverses; θ and b are (K, D).
     """
+
+    def context_space(self) -> ContextSpace:
+        """The contexts themselves (T, 1, D), and θ (K, D)."""
+        contexts = self._rows.matrix(0, self._rows.count).toarray()
+        return ContextSpace(contexts[:, None, :], self._linear.theta[:, : contexts.shape[1]])
 
     def _begin(self) -> None:
         self._linear = ArmRidge(len(self._arm_names), self._rows.dimension, self.ridge)

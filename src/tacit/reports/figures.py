@@ -33,6 +33,43 @@ def running_accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[
     return sorted(curves, key=lambda curve: -curve.percent[-1])
 
 
+def mean_accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[Curve]:
+    """The running accuracy of each method, as the mean over its runs, the best on top."""
+    by_method: dict[str, list[NDArray[np.float64]]] = {}
+    for record in records:
+        correct = read_correct(folder, record.id)
+        by_method.setdefault(record.method, []).append(100 * np.cumsum(correct) / np.arange(1, len(correct) + 1))
+    curves = []
+    for method, runs in by_method.items():
+        length = min(map(len, runs))
+        mean = np.mean([run[:length] for run in runs], axis=0)
+        curves.append(Curve(method, np.arange(1, length + 1)[20:], mean[20:]))
+    return sorted(curves, key=lambda curve: -curve.percent[-1])
+
+
+def draw_space(file: Path, method: str, path: Path) -> None:
+    """A plane of contexts and arm vectors: colours are arms, crosses the arm vectors.
+
+    Where every arm has its own view of a context, it is drawn once an arm: bold where that arm is the right one.
+    """
+    with np.load(file, allow_pickle=False) as arrays:
+        points, weights, truth, arm = (arrays[name] for name in ("points", "weights", "truth", "arm"))
+        accuracy = float(arrays["accuracy"])
+    colours = mpl.colormaps["tab10"]
+    own = arm < 0
+    shade = np.where(own, truth, arm)
+    bold = own | (arm == truth)
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    axes = figure.add_subplot()
+    for mask, alpha in ((~bold, 0.12), (bold, 0.9)):
+        x, y = points[mask].T
+        axes.scatter(x, y, c=colours(shade[mask] % 10), s=9, alpha=alpha, linewidths=0)
+    x, y = weights.T
+    axes.scatter(x, y, c=colours(np.arange(len(weights)) % 10), s=160, marker="X", edgecolors="black")
+    axes.set(title=f"{method}, greedy: {accuracy:.0%} right", xticks=[], yticks=[])
+    figure.savefig(path, dpi=150)
+
+
 def draw_running_accuracy(curves: Sequence[Curve], title: str, path: Path) -> None:
     """Lines that name themselves at their ends, so that no legend has to be matched by colour."""
     with mpl.rc_context({"font.size": 11, "svg.hashsalt": "tacit"}):

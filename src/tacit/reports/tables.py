@@ -70,6 +70,12 @@ def _mean_and_deviation(values: list[float]) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
 
 
+def mark_down(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rows = [list(header), ["---"] * len(header), *map(list, lines)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
+
+
 def accuracy_table(records: Sequence[RunRecord]) -> Table:
     """One line a setting, the best method of each data set and missing rate in bold."""
     rows = accuracy_rows(records)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from tacit.contracts import Arm, Dataset, Round, Start
 from tacit.errors import InvalidData, UnknownArm
@@ -80,6 +81,11 @@ class Stream:
     def arms(self) -> list[Arm]:
         """The arms by name."""
         return self.dataset.arms
+
+    @property
+    def truth(self) -> NDArray[np.int64]:
+        """The right arm at each position, as its place among the arms; for pictures and scores only."""
+        return np.array(self._truth)
 
     @property
     def best_constant_arm(self) -> tuple[Arm, float]:
