@@ -3,6 +3,7 @@
 import enum
 import functools
 import importlib.util
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from tacit.experiments import checks, progress, runner, spec
     from tacit.experiments import reproduce as reproducing
     from tacit.experiments.recorder import RunRecord
-    from tacit.reports import figures, paper, tables
+    from tacit.reports import figures, page, paper, tables
 else:
     catalog = _lazy("tacit.datasets.catalog")
     registry = _lazy("tacit.registry")
@@ -47,6 +48,7 @@ else:
     progress = _lazy("tacit.experiments.progress")
     reproducing = _lazy("tacit.experiments.reproduce")
     figures = _lazy("tacit.reports.figures")
+    page = _lazy("tacit.reports.page")
     paper = _lazy("tacit.reports.paper")
     tables = _lazy("tacit.reports.tables")
 
@@ -238,6 +240,19 @@ def reproduce(
     _report_failures(records)
 
 
+@app.command(epilog="Example: tacit report results")
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder, from tacit run or tacit reproduce.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make report.html, a page that needs no network, and tables.md and tables.tex beside it."""
+    target = page.write_report(folder)
+    if as_json:
+        _print_json({"report": str(target)})
+    else:
+        out.print(f"[bold]{target}[/bold]", soft_wrap=True)
+
+
 def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
     """The data sets of a part of the paper that can be had; the others are named in a line each."""
     wanted = reproducing.paper_datasets(what.value)
@@ -346,6 +361,7 @@ def _execute(
     experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, fresh: bool = False
 ) -> "list[RunRecord]":
     """Do the runs, with a bar for each or one for all; the records come in the order of the experiments."""
+    command = shlex.join(["tacit", *sys.argv[1:]])
     runs = list({run.id: run for experiment in experiments for run in spec.expand(experiment)}.values())
     if jobs == 1:
         with progress.step_bars(shown=not quiet) as bars:
@@ -354,11 +370,11 @@ def _execute(
                 label = f"{run.dataset.name} {run.task.method} {run.task.missing} seed {run.task.seed}"
                 return bars.add(label, len(run.task.stream(run.dataset)))
 
-            records = list(runner.execute(runs, folder, fresh=fresh, on_step=line))
+            records = list(runner.execute(runs, folder, fresh=fresh, command=command, on_step=line))
     else:
         with progress.runs_bar(len(runs), shown=not quiet) as advance:
             records = []
-            for record in runner.execute(runs, folder, jobs=jobs, fresh=fresh):
+            for record in runner.execute(runs, folder, jobs=jobs, fresh=fresh, command=command):
                 records.append(record)
                 advance(record.dataset, record.method, record.accuracy)
     place = {run.id: i for i, run in enumerate(runs)}

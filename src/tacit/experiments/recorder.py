@@ -33,6 +33,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     peak_memory_mb: float | None
     versions: dict[str, str]
+    cut_short: bool = False  # the stream had more rounds than were asked for
     error: str | None = None
     details: str | None = None  # the traceback of an error
 
@@ -63,6 +64,12 @@ class Recorder:
         with self._file.open("rb+") as file:
             content = file.read()
             file.truncate(content.rfind(b"\n") + 1)
+
+    def note_command(self, command: str) -> None:
+        """Keep the command that results came from, once, for the report."""
+        if command not in read_commands(self.folder):
+            with (self.folder / "commands.txt").open("a", encoding="utf-8") as file:
+                file.write(command + "\n")
 
     def forget(self, ids: Collection[str]) -> None:
         """Take runs out again; what else the folder holds stays."""
@@ -103,6 +110,12 @@ class Recorder:
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(target)
+
+
+def read_commands(folder: Path) -> list[str]:
+    """The commands that results came from."""
+    file = folder / "commands.txt"
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 def read_runs(folder: Path) -> Iterator[RunRecord]:

@@ -17,6 +17,7 @@ def execute(
     *,
     jobs: int = 1,
     fresh: bool = False,
+    command: str | None = None,
     on_step: Callable[[Run], OnStep] | None = None,
 ) -> Iterator[RunRecord]:
     """Do the runs that the folder does not have yet, and yield all records: those it has first, new ones as they come.
@@ -28,9 +29,12 @@ def execute(
         folder: the results folder; this process is its only writer.
         jobs: how many processes; 1 works in this one.
         fresh: forget what the folder has of these runs.
+        command: what the user typed, kept beside the results.
         on_step: asked once a run for what to call after each of its steps; only where jobs is 1.
     """
     recorder = Recorder(folder)
+    if command is not None:
+        recorder.note_command(command)
     if fresh:
         recorder.forget({run.id for run in runs})
     done = {record.id: record for record in read_runs(folder) if record.error is None}
@@ -69,6 +73,7 @@ def _record(run: Run, outcome: Outcome) -> RunRecord:
         seconds=trace.seconds if trace else 0.0,
         peak_memory_mb=outcome.peak_memory_mb,
         versions=_versions(),
+        cut_short=task.steps is not None and task.steps < len(run.dataset.y) - len(run.dataset.arms),
         error=outcome.error,
         details=outcome.details,
     )

@@ -1,0 +1,154 @@
+"""Charts as SVG text that takes its colours from the page: they work from disk, in light and dark, at any size."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+WIDTH, HEIGHT = 720, 400
+LEFT, RIGHT, TOP, BOTTOM = 52, 170, 16, 44
+COLOURS = 10
+MOST_POINTS = 160  # of a line: more cannot be seen
+
+
+class Series(NamedTuple):
+    """A line with an optional band, or marks where `line` is False; `colour` is one of the page's `COLOURS`."""
+
+    label: str
+    colour: int
+    x: Floats
+    y: Floats
+    spread: Floats | None = None
+    line: bool = True
+
+
+class _Scale:
+    """From data to pixels."""
+
+    def __init__(self, values: Floats, start: float, stop: float, *, log: bool = False) -> None:
+        self.log = log
+        low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+        if log:
+            low, high = np.log10(max(low, 1e-9)), np.log10(max(high, 1e-9))
+        margin = 0.04 * (high - low) or 0.5
+        self._low, self._high = low - margin, high + margin
+        self._start, self._stop = start, stop
+
+    def __call__(self, values: Floats) -> Floats:
+        raw = np.log10(np.maximum(values, 1e-9)) if self.log else values
+        share = (raw - self._low) / (self._high - self._low)
+        return np.asarray(self._start + share * (self._stop - self._start))
+
+    def ticks(self) -> list[float]:
+        """About five round numbers."""
+        if self.log:
+            exponents = range(int(np.floor(self._low)), int(np.floor(self._high)) + 1)
+            round_ones = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
+            return [tick for tick in round_ones if self._low <= np.log10(tick) <= self._high]
+        step = 10.0 ** np.floor(np.log10((self._high - self._low) / 4))
+        step *= next(m for m in (1, 2, 5, 10) if (self._high - self._low) / (step * m) <= 6)
+        first = np.ceil(self._low / step) * step
+        return [float(round(tick, 10)) + 0.0 for tick in np.arange(first, self._high, step)]
+
+
+def chart(series: Sequence[Series], *, title: str, x_label: str, y_label: str, log_x: bool = False) -> str:
+    """Lines or marks with their names at the right, at the height of where they end."""
+    xs = np.concatenate([s.x for s in series])
+    ys = np.concatenate([edge for s in series for edge in (s.y, *_band(s))])
+    x_scale = _Scale(xs, LEFT, WIDTH - RIGHT, log=log_x)
+    y_scale = _Scale(ys, HEIGHT - BOTTOM, TOP)
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">',
+        f"<title>{escape(title)}</title>",
+        *_axes(x_scale, y_scale, x_label, y_label),
+        *(_draw_band(s, x_scale, y_scale) for s in series),
+        *(_draw(s, x_scale, y_scale) for s in series),
+    ]
+    heights = _spread_out([float(y_scale(s.y[-1:])[0]) for s in series], 15.0)
+    for one, height in zip(series, heights, strict=True):
+        text = escape(f"{one.label} {one.y[-1]:.1f}")
+        parts.append(f'<text class="f{one.colour}" x="{WIDTH - RIGHT + 8}" y="{height + 4:.1f}">{text}</text>')
+    return "".join(parts) + "</svg>"
+
+
+def _band(one: Series) -> tuple[Floats, ...]:
+    return () if one.spread is None else (one.y - one.spread, one.y + one.spread)
+
+
+def _axes(x_scale: _Scale, y_scale: _Scale, x_label: str, y_label: str) -> list[str]:
+    parts = []
+    for tick in y_scale.ticks():
+        y = float(y_scale(np.array([tick]))[0])
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    for tick in x_scale.ticks():
+        x = float(x_scale(np.array([tick]))[0])
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:g}</text>')
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(f'<text class="axis" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>')
+    turned = f'transform="translate(13 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"'
+    parts.append(f'<text class="axis" {turned} text-anchor="middle">{escape(y_label)}</text>')
+    return parts
+
+
+def _few(one: Series) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, len(one.x) - 1, MOST_POINTS).astype(np.int64))
+
+
+def _draw_band(one: Series, x_scale: _Scale, y_scale: _Scale) -> str:
+    if one.spread is None:
+        return ""
+    few = _few(one)
+    x = x_scale(one.x[few])
+    low, high = (y_scale(edge[few]) for edge in _band(one))
+    around = [*zip(x, high, strict=True), *zip(x[::-1], low[::-1], strict=True)]
+    return f'<polygon class="f{one.colour} band" points="{_points(around)}"/>'
+
+
+def _draw(one: Series, x_scale: _Scale, y_scale: _Scale) -> str:
+    few = _few(one)
+    x, y = x_scale(one.x[few]), y_scale(one.y[few])
+    parts = []
+    if one.line:
+        parts.append(f'<polyline class="s{one.colour} line" points="{_points([*zip(x, y, strict=True)])}"/>')
+    if not one.line or len(few) < 12:
+        marks = zip(x, y, strict=True)
+        parts += [f'<circle class="f{one.colour}" cx="{a:.1f}" cy="{b:.1f}" r="4"/>' for a, b in marks]
+    return "".join(parts)
+
+
+def _points(pairs: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
+
+
+def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
+    """Pixels from the top in rising order, moved down where labels would overlap."""
+    order = np.argsort(heights, kind="stable")
+    placed = list(heights)
+    last = -np.inf
+    for i in order:
+        placed[i] = last = max(heights[i], last + gap)
+    return placed
+
+
+def plane(points: Floats, weights: Floats, shade: NDArray[np.int64], bold: NDArray[np.bool_], title: str) -> str:
+    """Contexts and arm vectors (crosses) on a plane; faint where not bold."""
+    side = 480
+    both = np.concatenate([points, weights])
+    low, size = both.min(axis=0), np.ptp(both, axis=0)
+    place = 14 + (both - low) / np.where(size > 0, size, 1.0) * (side - 28)
+    parts = [
+        f'<svg viewBox="0 0 {side} {side}" role="img" aria-label="{escape(title)}" class="chart plane">',
+        f"<title>{escape(title)}</title>",
+    ]
+    for i in np.argsort(bold, kind="stable"):
+        x, y = place[i]
+        look = "" if bold[i] else " faint"
+        parts.append(f'<circle class="f{shade[i] % COLOURS}{look}" cx="{x:.1f}" cy="{y:.1f}" r="2.4"/>')
+    for k, (x, y) in enumerate(place[len(points) :]):
+        parts.append(f'<path class="cross f{k % COLOURS}" d="M{x - 7:.1f} {y:.1f}l7 -7l7 7l-7 7z"/>')
+    return "".join(parts) + "</svg>"

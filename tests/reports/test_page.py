@@ -1,0 +1,134 @@
+"""The report page: what it says, that it asks nobody for anything, and that a real browser shows it."""
+
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from tacit.errors import TacitError
+from tacit.experiments.checks import toy_data
+from tacit.experiments.recorder import read_runs
+from tacit.experiments.reproduce import write_spaces
+from tacit.experiments.runner import execute
+from tacit.experiments.spec import Experiment, expand
+from tacit.reports import page, ranks
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    several = Experiment(
+        datasets=[toy_data(), toy_data(seed=9)],
+        methods=["linucb", "rogcn", "gcnucb"],
+        missing=[0.2, 0.6],
+        delay=[0, "geometric:3"],
+        seeds=range(3),
+        params={"ties": "first"},
+    )
+    list(execute(expand(several), folder, command="tacit run <script>alert(1)</script>"))
+    write_spaces(folder, toy_data(), rows=40)
+    page.write_report(folder)
+    return folder
+
+
+def test_the_page_stands_on_its_own(results):
+    html = (results / "report.html").read_text(encoding="utf-8")
+    assert not re.findall(r"(?:src|href)\s*=|url\(|@import|https?://", html), "it asks nobody for anything"
+    assert "<script>alert" not in html, "what users typed is shown, not run"
+    assert "&lt;script&gt;alert(1)" in html
+    for title in ("Summary", "Accuracy", "Is it more than luck?", "Running accuracy", "What the agents see", "Runs"):
+        assert f">{title}</h2>" in html
+    assert html.count("<svg") >= 8 + 4 + 8 + 2
+    assert not re.findall(r"(?i)\bnan\b", html.partition("<script>")[0])
+    for record in read_runs(results):
+        assert record.id in html
+
+
+def test_tables_come_as_markdown_and_latex(results):
+    markdown = (results / "tables.md").read_text(encoding="utf-8")
+    latex = (results / "tables.tex").read_text(encoding="utf-8")
+    assert markdown.count("| gcnucb |") == latex.count("& gcnucb &") == 8
+    assert latex.count(r"\textbf") >= 8
+    assert "20\\%" in latex
+
+
+def test_a_folder_without_runs_says_so(tmp_path):
+    with pytest.raises(TacitError, match="no finished runs"):
+        page.write_report(tmp_path)
+
+
+def test_ranks_tell_a_method_that_always_wins_from_luck():
+    class Record:
+        def __init__(self, method, block, seed, accuracy):
+            self.method, self.fingerprint, self.missing, self.delay = method, str(block), "mcar:0.5", "fixed:0"
+            self.seed, self.accuracy = seed, accuracy
+
+    rng = np.random.default_rng(0)
+    gains = {"best": 0.3, "second": 0.0, "third": 0.0}
+    records = [
+        Record(method, block, seed, 0.4 + gain + 0.05 * rng.random())
+        for block in range(8)
+        for seed in range(3)
+        for method, gain in gains.items()
+    ]
+    ranked = ranks.ranking(records)
+    assert next(iter(ranked.mean_ranks)) == "best"
+    assert ranked.mean_ranks["best"] == 1.0
+    assert ranked.friedman < 0.01
+    duels = {(duel.better, duel.worse): duel for duel in ranks.duels(records)}
+    assert duels["best", "second"].p < 0.001
+    assert duels["best", "third"].difference == pytest.approx(30, abs=2)
+    luck = next(duel for pair, duel in duels.items() if "best" not in pair)
+    assert luck.p > 0.05
+    assert ranks.ranking(records[:3]) is None
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
+        reason = "no chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"):
+        options.add_argument(flag)
+    for flag in ("--disable-quic", "--disable-component-update", "--disable-sync", "--window-size=390,800"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+def test_a_real_browser_shows_sorts_and_asks_nobody(browser, results):
+    browser.get((results / "report.html").as_uri())
+    assert browser.title == "tacit: toy"
+    table = browser.find_element("css selector", "table.sortable")
+    button = table.find_elements("css selector", "th button")[3]
+
+    def column():
+        return [float(cell.text.split()[0]) for cell in table.find_elements("css selector", "td:nth-child(4)")]
+
+    before = column()
+    button.click()
+    assert column() == sorted(before) != before
+    button.send_keys("\n")  # by keyboard
+    assert column() == sorted(before, reverse=True)
+    assert button.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
+    lines = browser.find_elements("css selector", "svg.chart polyline")
+    assert len(lines) >= 24
+    assert all(line.size["width"] > 50 for line in lines[:6]), "the curves are drawn, on a narrow screen too"
+    width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1], "nothing sticks out of a phone's screen"
+    assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+    asked = [
+        entry["message"]
+        for entry in browser.get_log("performance")
+        if '"Network.requestWillBeSent"' in entry["message"]
+    ]
+    assert asked
+    assert all('"url":"file://' in message for message in asked), "no request to any host"
