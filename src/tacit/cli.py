@@ -80,6 +80,8 @@ class Part(enum.StrEnum):
 Label = Annotated[str | None, typer.Option(help="The label column of your own file.")]
 Edges = Annotated[Path | None, typer.Option(help="A file of row pairs, the graph of your own file.")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes; the cores unless said otherwise.")]
+Engine = Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster, or one started here.")]
+Address = Annotated[str | None, typer.Option(help="The address of a Ray cluster.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
 
 
@@ -149,6 +151,8 @@ def run(
     label: Label = None,
     edges: Edges = None,
     jobs: Jobs = None,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Run methods on data, once for every missing rate and seed; what was interrupted goes on where it stopped."""
@@ -170,7 +174,8 @@ def run(
         if not words.get(key):
             raise TacitError(f"say what to run: --{key} is missing or empty")
     experiment = _experiment(spec.Spec(**words))
-    records = _execute([experiment], out_folder, jobs=jobs or runner.default_jobs(), quiet=as_json)
+    where: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
+    records = _execute([experiment], out_folder, quiet=as_json, **where)
     _show(records, as_json=as_json)
 
 
@@ -217,6 +222,8 @@ def reproduce(
     datasets: Annotated[str | None, typer.Option(help="Only these data sets, commas between.")] = None,
     out_folder: Annotated[Path, typer.Option("--out", help="The results folder.")] = Path("reproduction"),
     jobs: Jobs = None,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """The paper's tables and figures, every number beside the printed one; what the folder has is not done again."""
@@ -224,7 +231,8 @@ def reproduce(
     experiments = list(reproducing.paper_experiments(what.value, loaded, quick=quick))
     if not experiments:
         raise TacitError("none of the data sets is here, so there is nothing to do; see tacit datasets")
-    records = _execute(experiments, out_folder, jobs=jobs or runner.default_jobs(), quiet=as_json)
+    where: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
+    records = _execute(experiments, out_folder, quiet=as_json, **where)
     cells = paper.comparison(records)
     (out_folder / "comparison.md").write_text(paper.comparison_markdown(cells), encoding="utf-8")
     if as_json:
@@ -245,12 +253,14 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A results folder, from tacit run or tacit reproduce.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make report.html, a page that needs no network, and tables.md and tables.tex beside it."""
-    target = page.write_report(folder)
+    """Make report.html, a page that needs no network, and tables.md, tables.tex and figures/ beside it."""
+    with errors.status("drawing"):
+        target = page.write_report(folder)
+        pictures = figures.write_figures(folder, page.finished_runs(folder))
     if as_json:
-        _print_json({"report": str(target)})
+        _print_json({"report": str(target), "figures": [str(picture) for picture in pictures]})
     else:
-        out.print(f"[bold]{target}[/bold]", soft_wrap=True)
+        out.print(f"[bold]{target}[/bold], and {len(pictures)} pictures in {folder / 'figures'}", soft_wrap=True)
 
 
 def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
@@ -358,23 +368,23 @@ def _split(text: str | None) -> list[str] | None:
 
 
 def _execute(
-    experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, fresh: bool = False
+    experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, **options: Any
 ) -> "list[RunRecord]":
     """Do the runs, with a bar for each or one for all; the records come in the order of the experiments."""
     command = shlex.join(["tacit", *sys.argv[1:]])
     runs = list({run.id: run for experiment in experiments for run in spec.expand(experiment)}.values())
-    if jobs == 1:
+    if jobs == 1 and options.get("engine") != "ray":
         with progress.step_bars(shown=not quiet) as bars:
 
             def line(run: "spec.Run") -> progress.Advance:
                 label = f"{run.dataset.name} {run.task.method} {run.task.missing} seed {run.task.seed}"
                 return bars.add(label, len(run.task.stream(run.dataset)))
 
-            records = list(runner.execute(runs, folder, fresh=fresh, command=command, on_step=line))
+            records = list(runner.execute(runs, folder, command=command, on_step=line, **options))
     else:
         with progress.runs_bar(len(runs), shown=not quiet) as advance:
             records = []
-            for record in runner.execute(runs, folder, jobs=jobs, fresh=fresh, command=command):
+            for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
                 records.append(record)
                 advance(record.dataset, record.method, record.accuracy)
     place = {run.id: i for i, run in enumerate(runs)}

@@ -13,7 +13,7 @@ from tacit.experiments.recorder import read_runs
 from tacit.experiments.reproduce import write_spaces
 from tacit.experiments.runner import execute
 from tacit.experiments.spec import Experiment, expand
-from tacit.reports import page, ranks
+from tacit.reports import figures, page, ranks
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,13 @@ def test_tables_come_as_markdown_and_latex(results):
     assert markdown.count("| gcnucb |") == latex.count("& gcnucb &") == 8
     assert latex.count(r"\textbf") >= 8
     assert "20\\%" in latex
+
+
+def test_pictures_come_as_svg_and_png(results):
+    pictures = figures.write_figures(results, page.finished_runs(results))
+    assert len(pictures) == len(set(pictures)) == 16
+    assert {picture.suffix for picture in pictures} == {".svg", ".png"}
+    assert all(picture.stat().st_size > 5000 for picture in pictures)
 
 
 def test_a_folder_without_runs_says_so(tmp_path):

@@ -1,14 +1,20 @@
 """Doing what is not done yet: runs that finish are written at once, and never repeated."""
 
+import importlib
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from tacit.errors import TacitError
 from tacit.experiments.engines import OnStep, Outcome, run_here, run_local
 from tacit.experiments.recorder import Recorder, RunRecord, read_runs
 from tacit.experiments.spec import Run
+from tacit.registry import unknown_name
+
+ENGINES = ("local", "ray")
+RAY = "tacit.experiments.ray_engine"  # imported when it is asked for: Ray is large, and need not be there
 
 
 def execute(
@@ -16,6 +22,8 @@ def execute(
     folder: Path,
     *,
     jobs: int = 1,
+    engine: str = "local",
+    address: str | None = None,
     fresh: bool = False,
     command: str | None = None,
     on_step: Callable[[Run], OnStep] | None = None,
@@ -27,7 +35,9 @@ def execute(
     Arguments:
         runs: what `expand` returns.
         folder: the results folder; this process is its only writer.
-        jobs: how many processes; 1 works in this one.
+        jobs: how many processes; 1 of the local engine works in this one.
+        engine: "local" or "ray".
+        address: of a Ray cluster; None starts Ray here.
         fresh: forget what the folder has of these runs.
         command: what the user typed, kept beside the results.
         on_step: asked once a run for what to call after each of its steps; only where jobs is 1.
@@ -40,11 +50,25 @@ def execute(
     done = {record.id: record for record in read_runs(folder) if record.error is None}
     yield from (done[run.id] for run in runs if run.id in done)
     missing = [run for run in runs if run.id not in done]
-    outcomes = run_here(missing, on_step) if jobs == 1 else run_local(missing, jobs)
-    for run, outcome in outcomes:
+    for run, outcome in _outcomes(missing, jobs, engine, address, on_step):
         record = _record(run, outcome)
         recorder.add(record, outcome.trace)
         yield record
+
+
+def _outcomes(
+    runs: list[Run], jobs: int, engine: str, address: str | None, on_step: Callable[[Run], OnStep] | None
+) -> Iterator[tuple[Run, Outcome]]:
+    if engine not in ENGINES:
+        raise unknown_name("engine", engine, ENGINES)
+    if engine == "ray":
+        try:
+            return iter(importlib.import_module(RAY).run_ray(runs, jobs, address))
+        except ModuleNotFoundError as error:
+            raise TacitError(f"the engine ray needs {error.name}; pip install 'tacit[ray]' brings it") from None
+    if address is not None:
+        raise TacitError(f"address={address!r} is not allowed; it goes with the engine ray")
+    return run_here(runs, on_step) if jobs == 1 else run_local(runs, jobs)
 
 
 def default_jobs() -> int:

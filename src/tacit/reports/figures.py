@@ -1,5 +1,6 @@
 """Pictures of results: one function says what is drawn, another draws it."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tacit.experiments.recorder import RunRecord, read_correct
+from tacit.reports.tables import dataset_labels, silent_text
 
 PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # safe for colour-blind eyes
 
@@ -31,6 +33,24 @@ def running_accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[
         percent = 100 * np.cumsum(correct) / steps
         curves.append(Curve(record.method, steps[20:], percent[20:]))
     return sorted(curves, key=lambda curve: -curve.percent[-1])
+
+
+def write_figures(folder: Path, records: Sequence[RunRecord]) -> list[Path]:
+    """``figures/*.svg`` and ``*.png``: the running accuracy of every data set and silence."""
+    groups: dict[str, list[RunRecord]] = {}
+    labels = dataset_labels(records)
+    for record in records:
+        groups.setdefault(f"{labels[record.fingerprint]}, {silent_text(record)} silent", []).append(record)
+    (folder / "figures").mkdir(exist_ok=True)
+    written = []
+    for title, group in groups.items():
+        stem = "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+        curves = mean_accuracy_curves(folder, group)
+        for ending in ("svg", "png"):
+            path = folder / "figures" / f"{stem}.{ending}"
+            draw_running_accuracy(curves, title, path)
+            written.append(path)
+    return written
 
 
 def mean_accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[Curve]:
@@ -83,7 +103,7 @@ def draw_running_accuracy(curves: Sequence[Curve], title: str, path: Path) -> No
         axes.set(title=title, xlabel="decisions", ylabel="right so far (%)")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def _spread(heights: Sequence[float], gap: float) -> list[float]:

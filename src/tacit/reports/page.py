@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit import __version__
 from tacit.errors import TacitError
 from tacit.experiments.recorder import RunRecord, read_commands, read_correct, read_runs
 from tacit.reports import charts, paper, ranks, tables
@@ -19,11 +19,8 @@ SKIP = 20  # the first steps of a running accuracy only jump about
 
 def write_report(folder: Path) -> Path:
     """Read a results folder and write ``report.html``, ``tables.md`` and ``tables.tex`` into it."""
-    latest = {record.id: record for record in read_runs(folder)}
-    records = list(latest.values())
-    good = [record for record in records if record.error is None]
-    if not good:
-        raise TacitError(f"{folder} holds no finished runs; tacit run --out {folder} makes some")
+    records = list({record.id: record for record in read_runs(folder)}.values())
+    good = finished_runs(folder)
     rows = tables.accuracy_rows(good)
     (folder / "tables.md").write_text(tables.accuracy_markdown(rows), encoding="utf-8")
     (folder / "tables.tex").write_text(tables.accuracy_latex(rows), encoding="utf-8")
@@ -49,6 +46,15 @@ def write_report(folder: Path) -> Path:
     scratch.write_text(page, encoding="utf-8")
     scratch.replace(target)
     return target
+
+
+def finished_runs(folder: Path) -> list[RunRecord]:
+    """The runs of a folder that did not fail, the last line of each."""
+    latest = {record.id: record for record in read_runs(folder)}
+    good = [record for record in latest.values() if record.error is None]
+    if not good:
+        raise TacitError(f"{folder} holds no finished runs; tacit run --out {folder} makes some")
+    return good
 
 
 def _section(title: str, body: str) -> str:
@@ -216,7 +222,7 @@ def _provenance(folder: Path, records: list[RunRecord]) -> str:
     versions = {name: value for record in records for name, value in record.versions.items()}
     params = {record.method: record.params for record in records}
     sources = {record.dataset: f"{record.source}, fingerprint {record.fingerprint}" for record in records}
-    facts = {"versions": versions, "data": sources, "parameters": params, "page made by": f"tacit {__version__}"}
+    facts = {"versions": versions, "data": sources, "parameters": params, "page made by": f"tacit {version('tacit')}"}
     text = escape(json.dumps(facts, indent=2))
     details = f"<details><summary>Versions, data and parameters</summary><pre>{text}</pre></details>"
     return f"<p>Commands:</p><pre>{escape(commands)}</pre>{details}"

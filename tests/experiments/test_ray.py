@@ -1,0 +1,63 @@
+"""The same spec on a real Ray of this machine, with two workers, one of which is killed half-way."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ray")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120)
+    np.savez(folder / "own.npz", X=rng.random((120, 6)) + 2 * np.eye(6)[y], y=y)
+    (folder / "mine.py").write_text(
+        "import os, pathlib, signal, sys, tacit\n"
+        "def ray_worker():\n"
+        "    import ray\n"
+        "    return ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE\n"
+        "class Mortal(tacit.LinUCB):\n"
+        "    def _score(self, node):\n"
+        f"        mark = pathlib.Path({str(folder / 'killed')!r})\n"
+        "        in_a_worker = 'ray' in sys.modules and ray_worker() and not mark.exists()\n"
+        "        if self.seed == 2 and node == 60 and in_a_worker:\n"
+        "            mark.touch()\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return super()._score(node)\n"
+    )
+    return folder
+
+
+def run(folder, out, *options):
+    arguments = ["run", "--data", "own.npz", "--methods", "linucb,rogcn", "--agent", "mine:Mortal", "--seeds", "4"]
+    command = [sys.executable, "-m", "tacit", *arguments, "--out", out, "--json", *options]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+
+
+def test_ray_and_processes_give_the_same_and_a_dead_worker_costs_nothing(folder):
+    local = run(folder, "local", "--jobs", "2")
+    assert local.returncode == 0, local.stderr
+    remote = run(folder, "remote", "--jobs", "2", "--engine", "ray")
+    assert remote.returncode == 0, remote.stderr
+    assert (folder / "killed").exists(), "a worker was killed half-way"
+
+    def accuracies(result):
+        return {(record["method"], record["seed"]): record["accuracy"] for record in json.loads(result.stdout)}
+
+    assert len(accuracies(local)) == 12
+    assert accuracies(local) == accuracies(remote)
+    lines = (folder / "remote" / "runs.jsonl").read_text().splitlines()
+    assert len(lines) == len({json.loads(line)["id"] for line in lines}) == 12, "every run exactly once"
+
+
+def test_a_cluster_that_is_not_there_and_an_engine_that_is_none_say_so(folder):
+    nowhere = run(folder, "nowhere", "--engine", "ray", "--address", "127.0.0.1:1")
+    assert nowhere.returncode == 2
+    assert "cannot reach Ray at 127.0.0.1:1" in nowhere.stderr
+    unknown = run(folder, "unknown", "--engine", "rya")
+    assert (unknown.returncode, "did you mean 'ray'" in unknown.stderr) == (2, True)
+    misplaced = run(folder, "misplaced", "--address", "127.0.0.1:1")
+    assert (misplaced.returncode, "goes with the engine ray" in misplaced.stderr) == (2, True)
