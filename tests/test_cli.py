@@ -150,7 +150,7 @@ BAD = {
     "no spec": (["run", "absent.toml"], "no file absent.toml"),
     "bad delay": (
         ["run", "--data", "digits", "--methods", "linucb", "--delay", "late:3", "--out", "o"],
-        "unknown delay",
+        "unknown kind of delay",
     ),
     "empty list": (["run", "--data", "digits", "--methods", ",", "--out", "o"], "--methods is missing or empty"),
     "unknown to fetch": (["datasets", "fetch", "mnist"], "unknown data set 'mnist'"),

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import TacitError
-from tacit.registry import unknown_name
+from tacit.streams.settings import parse_setting
 
 DISTRIBUTIONS: dict[str, Callable[[float, int, np.random.Generator], NDArray[np.int64]]] = {
     "fixed": lambda mean, steps, rng: np.full(steps, round(mean)),  # noqa: ARG005 - one signature for all
@@ -18,17 +17,8 @@ DISTRIBUTIONS: dict[str, Callable[[float, int, np.random.Generator], NDArray[np.
 
 def parse_delay(delay: Any) -> tuple[str, float]:
     """Read ``0``, ``"20"`` or ``"geometric:20"`` as a distribution and its mean."""
-    distribution, _, number = delay.rpartition(":") if isinstance(delay, str) else ("", "", delay)
-    distribution = distribution or "fixed"
-    if distribution not in DISTRIBUTIONS:
-        raise unknown_name("delay", distribution, DISTRIBUTIONS)
-    try:
-        mean = float(number)
-    except (TypeError, ValueError):
-        mean = float("nan")
-    if not 0.0 <= mean <= 1e9:
-        raise TacitError(f"delay={delay!r} is not allowed; a mean from 0 is, as in 0 or 'geometric:20'")
-    return distribution, mean
+    allowed = "a mean from 0 is, as in 0 or 'geometric:20'"
+    return parse_setting("delay", delay, DISTRIBUTIONS, default="fixed", most=1e9, allowed=allowed)
 
 
 def draw_delays(delay: Any, steps: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -7,8 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.errors import TacitError
-from tacit.registry import unknown_name
+from tacit.streams.settings import parse_setting
 
 
 class Silence(NamedTuple):
@@ -69,14 +68,5 @@ MECHANISMS: dict[str, Callable[[sp.csr_matrix, float, np.random.Generator], Sile
 
 def parse_missing(missing: Any) -> tuple[str, float]:
     """Read ``0.5``, ``"0.5"`` or ``"context:0.5"`` as a mechanism and a rate."""
-    mechanism, _, number = missing.rpartition(":") if isinstance(missing, str) else ("", "", missing)
-    mechanism = mechanism or "mcar"
-    if mechanism not in MECHANISMS:
-        raise unknown_name("missing mechanism", mechanism, MECHANISMS)
-    try:
-        rate = float(number)
-    except (TypeError, ValueError):
-        rate = float("nan")
-    if not 0.0 <= rate <= 1.0:
-        raise TacitError(f"missing={missing!r} is not allowed; a rate from 0 to 1 is, as in 0.5 or 'context:0.5'")
-    return mechanism, rate
+    allowed = "a rate from 0 to 1 is, as in 0.5 or 'context:0.5'"
+    return parse_setting("missing", missing, MECHANISMS, default="mcar", most=1.0, allowed=allowed)

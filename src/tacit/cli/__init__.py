@@ -1,0 +1,53 @@
+"""The command line: reads arguments, prints, and leaves the work to the rooms below."""
+
+from typing import Annotated
+
+import typer
+
+from tacit import __version__
+from tacit.cli import datasets, paper, run
+from tacit.cli.shared import fail, out
+from tacit.errors import TacitError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Decisions that learn from silence.",
+    epilog="Example: tacit demo",
+)
+for commands in (run.app, paper.app):
+    app.add_typer(commands)
+app.add_typer(datasets.app, name="datasets")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        out.print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _tacit(
+    _: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Nothing: all the work is in the commands."""
+
+
+def main() -> None:
+    """Run the command line: bad input ends in one line and exit code 2, never in a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        if not message:  # called with nothing at all: the help was the answer
+            raise SystemExit(2) from None
+        fail(message)
+    except ModuleNotFoundError as error:
+        fail(f"this needs {error.name}, which is not installed; pip install 'tacit[plot]' brings it")
+    except (TacitError, OSError) as error:
+        fail(error)
+    except (KeyboardInterrupt, typer.Abort):
+        fail("interrupted; the runs that finished are kept", 130)
+    raise SystemExit(code if isinstance(code, int) else 0)
