@@ -110,6 +110,14 @@ def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path, job
     assert all(record["error"] is None for record in mended)
 
 
+def test_runs_of_other_experiments_in_the_folder_are_kept_and_mentioned(own_file, tmp_path):
+    arguments = ["run", "--data", own_file / "own.npz", "--methods", "linucb", "--out", tmp_path, "--jobs", 1]
+    tacit(*arguments, "--seeds", 2)
+    result = tacit(*arguments, "--seeds", 1)
+    assert "also holds 1 runs of other experiments; they are kept" in result.stderr
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 2
+
+
 def test_run_prints_a_table(own_file, tmp_path):
     result = tacit("run", "--data", own_file / "own.npz", "--methods", "linucb", "--seeds", 2, "--out", tmp_path)
     assert result.returncode == 0

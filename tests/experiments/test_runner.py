@@ -1,4 +1,5 @@
 from dataclasses import replace
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -155,3 +156,14 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert len(list(execute(runs, tmp_path))) == len(runs)
     assert next(read_runs(tmp_path)) == first
+
+
+def test_a_folder_of_another_version_is_refused_and_left_as_it_is(tmp_path):
+    runs = expand(experiment(missing=[0.2]))
+    list(execute(runs[:1], tmp_path))
+    file = tmp_path / "runs.jsonl"
+    file.write_text(file.read_text().replace(f'"tacit":"{version("tacit")}"', '"tacit":"0.0.1"'))
+    before = file.read_bytes()
+    with pytest.raises(TacitError, match="written by tacit 0.0.1, this is .*; give another folder"):
+        list(execute(runs, tmp_path))
+    assert file.read_bytes() == before

@@ -5,16 +5,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.shared import fail, lazy, out, print_json
+from tacit.cli.shared import errors, fail, lazy, out, print_json
 
 if TYPE_CHECKING:
-    from tacit.experiments import progress, runner, spec
+    from tacit.experiments import progress, recorder, runner, spec
     from tacit.experiments.recorder import RunRecord
     from tacit.reports import tables
 else:
     runner = lazy("tacit.experiments.runner")
     spec = lazy("tacit.experiments.spec")
     progress = lazy("tacit.experiments.progress")
+    recorder = lazy("tacit.experiments.recorder")
     tables = lazy("tacit.reports.tables")
 
 
@@ -39,6 +40,10 @@ def execute(
                 records.append(record)
                 advance(record.dataset, record.method, record.accuracy)
     place = {run.id: i for i, run in enumerate(runs)}
+    strangers = {record.id for record in recorder.read_runs(folder)} - set(place)
+    if strangers and not quiet:
+        message = f"{folder} also holds {len(strangers)} runs of other experiments; they are kept"
+        errors.print(message, style="dim", soft_wrap=True, highlight=False)
     return sorted(records, key=lambda record: place[record.id])
 
 

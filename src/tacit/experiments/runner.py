@@ -47,7 +47,13 @@ def execute(
         recorder.note_command(command)
     if fresh:
         recorder.forget({run.id for run in runs})
-    done = {record.id: record for record in read_runs(folder) if record.error is None}
+    there = list(read_runs(folder))
+    others = {record.versions["tacit"] for record in there} - {version("tacit")}
+    if others:
+        raise TacitError(
+            f"{folder} was written by tacit {min(others)}, this is {version('tacit')}; give another folder"
+        )
+    done = {record.id: record for record in there if record.error is None}
     yield from (done[run.id] for run in runs if run.id in done)
     missing = [run for run in runs if run.id not in done]
     for run, outcome in _outcomes(missing, jobs, engine, address, on_step):
