@@ -18,7 +18,8 @@ from tacit.experiments.spec import Run
 def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Iterator[tuple[Run, Outcome]]:
     """Do the runs as Ray tasks of one core each.
 
-    Ray begins a run anew where the worker that had it died; one that keeps killing its workers is a failure.
+    Ray begins a run anew where the worker that had it died; one that keeps killing its workers is a failure. While
+    the runs go on, what is printed goes to stderr.
 
     Arguments:
         runs: what is to be done.
@@ -41,10 +42,11 @@ def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Itera
         raise TacitError(
             f"cannot reach Ray at {address or 'this machine'}: {' '.join(str(error).split())[:200]}"
         ) from None
-    try:
-        yield from _run_all(runs, jobs)
-    finally:
-        with redirect_stdout(sys.stderr):
+    # A thread of Ray's prints to stdout, at any time, that a worker died; stdout is for results.
+    with redirect_stdout(sys.stderr):
+        try:
+            yield from _run_all(runs, jobs)
+        finally:
             ray.shutdown()
 
 
@@ -69,11 +71,10 @@ def _run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
         while waiting and len(under_way) < 2 * jobs:  # a few more than run at once, so that no core waits for us
             run = waiting.pop(0)
             under_way[remote.remote(run.task, stored[run.task.fingerprint])] = run
-        with redirect_stdout(sys.stderr):  # where Ray tells of workers that died; stdout is for results
-            (done,), _ = ray.wait(list(under_way), num_returns=1)
-            run = under_way.pop(done)
-            try:
-                outcome = ray.get(done)
-            except ray.exceptions.RayError as error:
-                outcome = Outcome(error=f"the worker process died ({type(error).__name__}); was it out of memory?")
+        (done,), _ = ray.wait(list(under_way), num_returns=1)
+        run = under_way.pop(done)
+        try:
+            outcome = ray.get(done)
+        except ray.exceptions.RayError as error:
+            outcome = Outcome(error=f"the worker process died ({type(error).__name__}); was it out of memory?")
         yield run, outcome
