@@ -80,7 +80,7 @@ class Networks:
         A_hat = self.A_hat
         for _ in range(steps):
             key_in, key_hidden = self.rng.integers(0, 2**64, size=2, dtype=np.uint64)
-            input_mask = gcn.mask(key_in, self.X.shape, 0.5)
+            input_mask = gcn.input_mask(key_in, self.X, 0.5)
             for h in range(self.heads):
                 hidden_mask = gcn.mask(key_hidden, (len(self.X), self.hidden), 0.5, h * self.hidden)
                 _, g1, g2 = gcn.loss_and_gradients(

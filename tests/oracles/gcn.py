@@ -11,6 +11,12 @@ def mask(key, shape, rate, first_column=0):
     return np.array(kept, dtype=float) / (1.0 - rate)
 
 
+def input_mask(key, X, rate):
+    """The mask on X: an entry's column is its place among the entries of its row."""
+    places = np.cumsum(X != 0, axis=1) - 1
+    return np.take_along_axis(mask(key, X.shape, rate), np.maximum(places, 0), axis=1)
+
+
 def softmax(logits):
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     return raised / raised.sum(axis=1, keepdims=True)
@@ -22,7 +28,7 @@ def embedding(A_hat, X, W1):
 
 def loss_and_gradients(A_hat, X, y, W1, W2, decay, input_mask, hidden_mask):
     """Cross-entropy over the labelled rows of one network, and its gradients, by the chain rule line by line."""
-    S = (A_hat @ X) * input_mask
+    S = A_hat @ (X * input_mask)
     Z = S @ W1
     H = np.maximum(Z, 0.0) * hidden_mask
     P = softmax(A_hat @ H @ W2)

@@ -1,7 +1,6 @@
 """A stack of graph networks over an agent's contexts, trained a little at every arrival."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +47,16 @@ class NetworkSettings:
 class GraphEncoder:
     """H networks with C classes each over one graph; `labels` (T, H) says what each was told, −1 for nothing."""
 
+    _remade = ("_room",)  # not worth a place in a file
+
     def __init__(
         self, settings: NetworkSettings, rows: RowStore, heads: int, classes: int, rng: np.random.Generator
     ) -> None:
         self._settings = settings
         self._rng = rng
         self._heads = heads
+        self._contexts = rows
+        self._room: gcn.Room | None = None
         self.graph = ContextGraph(rows, settings.neighbors)
         self.labels = np.zeros((0, heads), np.int32)
         self._nodes = 0
@@ -71,6 +74,7 @@ class GraphEncoder:
     def widen(self, dimension: int) -> None:
         """New rows of the first layer for features that were not there before."""
         more = dimension - len(self._w1)
+        self._room = None
         fresh = self._glorot(more, dimension + self._settings.hidden, self._w1.shape[1])
         self._w1 = np.concatenate([self._w1, fresh])
         for i in (0, 1):
@@ -85,14 +89,14 @@ class GraphEncoder:
     def train(self, steps: int) -> None:
         """Gradient steps on all labels there are; nothing happens while there are none."""
         labels = self.labels[: self._nodes]
-        if steps == 0 or (labels < 0).all():
+        if steps == 0 or labels.max() < 0:
             return
         settings = self._settings
-        adjacency, aggregated = self.graph.adjacency, self.graph.aggregated
+        adjacency, contexts, room = self.graph.adjacency, self._contexts.rows, self._working_room()
         for _ in range(steps):
             keys = self._rng.integers(0, 2**64, size=2, dtype=np.uint64)
-            _, *grads = gcn.gradients(
-                adjacency, aggregated, labels, self._w1, self._w2, settings.weight_decay, settings.dropout, keys
+            grads = gcn.gradients(
+                adjacency, contexts, labels, self._w1, self._w2, settings.weight_decay, settings.dropout, keys, room
             )
             self._steps += 1
             for i, (weights, grad) in enumerate(zip((self._w1, self._w2), grads, strict=True)):
@@ -100,10 +104,19 @@ class GraphEncoder:
                 flat = weights.ravel(), grad.ravel(), first.ravel(), second.ravel()
                 gcn.adam(*flat, self._steps, settings.learning_rate)
 
-    def embeddings(self, node: int | None = None) -> NDArray[Any]:
-        """``Â ReLU(ÂX W1)`` (T, H, L) of all nodes, or of one with zeros elsewhere."""
-        flat = gcn.embed(self.graph.adjacency, self.graph.aggregated, self._w1, self.graph.mask(node))
+    def embeddings(self, node: int | None = None) -> NDArray[np.float32]:
+        """``Â ReLU(ÂX W1)`` (T, H, L) of all nodes, or of one with zeros elsewhere; valid until the next call."""
+        rows = self.graph.mask(node)
+        flat = gcn.embed(self.graph.adjacency, self._contexts.rows, self._w1, rows, self._working_room())
         return flat.reshape(self._nodes, self._heads, self._settings.hidden)
+
+    def _working_room(self) -> gcn.Room:
+        """Memory for all nodes there are, with some to spare when it must grow."""
+        entries = len(self._contexts.rows.columns)
+        room = self._room
+        if room is None or len(room.hidden) < self._nodes or len(room.values) <= entries:
+            self._room = room = gcn.make_room(self._nodes * 5 // 4 + 16, entries * 5 // 4 + 256, self._w1, self._w2)
+        return room
 
     def probabilities(self, node: int) -> NDArray[np.float64]:
         """What each network says of a context now: class probabilities (H, C)."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.agents.base import Scores
 from tacit.agents.contexts import room_for
@@ -10,6 +11,7 @@ from tacit.agents.encoder import GraphEncoder, NetworkSettings
 from tacit.agents.linear import unit
 from tacit.agents.warmup import WarmedUpAgent
 from tacit.contracts import ContextSpace
+from tacit.kernels.gcn import to_unit_length
 from tacit.kernels.ridge import evidence
 
 
@@ -61,19 +63,23 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
 
     def context_space(self) -> ContextSpace:
         """The contexts as each arm sees them now (T, K, L), and θ (K, L)."""
-        contexts = unit(self._encoder.embeddings())
-        covariances, targets = evidence(contexts, self._rewards[: len(contexts)], self.ridge)
+        contexts, covariances, targets = self._evidence()
         theta = np.asarray(np.linalg.solve(covariances, targets[..., None])[..., 0], dtype=float)
         return ContextSpace(contexts.astype(float), unit(theta) if self.normalize_theta else theta)
 
     def _score_own(self, node: int) -> Scores:
-        contexts = unit(self._encoder.embeddings())
-        covariances, targets = evidence(contexts, self._rewards[: len(contexts)], self.ridge)
+        contexts, covariances, targets = self._evidence()
         here = contexts[node].astype(float)
         solved = np.linalg.solve(covariances, np.stack([targets, here], axis=-1))
         theta, spread = solved[..., 0], (here * solved[..., 1]).sum(axis=1)
         means = ((unit(theta) if self.normalize_theta else theta) * here).sum(axis=1)
         return means, self.alpha * np.sqrt(np.maximum(spread, 0.0))
+
+    def _evidence(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+        """The contexts as the arms see them now, at unit length (T, K, L), with A (K, L, L) and b (K, L)."""
+        contexts = self._encoder.embeddings()
+        to_unit_length(contexts)
+        return contexts, *evidence(contexts, self._rewards[: len(contexts)], self.ridge)
 
     def _learn_own(self, node: int, arm: int, reward: float | None) -> None:
         if reward is None:

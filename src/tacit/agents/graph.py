@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from tacit.agents.contexts import RowStore, room_for
 from tacit.agents.storage import storable
 from tacit.kernels import knn
-from tacit.kernels.gcn import Rows, aggregate
+from tacit.kernels.gcn import Rows
 
 
 @storable
@@ -14,11 +14,11 @@ class ContextGraph:
     """Nodes are the rows of a `RowStore`, in their order.
 
     A row that comes with neighbours has edges of weight 1 to them; a row that comes without joins by similarity to the
-    nearest of those that came without. ``adjacency`` is ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``; ``aggregated`` is
-    ``ÂX``. Both are made when they are first asked for after the graph changed.
+    nearest of those that came without. ``adjacency`` is ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``, made when it is first
+    asked for after the graph changed.
     """
 
-    _remade = ("_adjacency", "_aggregated")  # not worth a place in a file
+    _remade = ("_adjacency", "_index")  # not worth a place in a file
 
     def __init__(self, rows: RowStore, k: int) -> None:
         self._contexts = rows
@@ -31,12 +31,12 @@ class ContextGraph:
         self._targets = np.zeros(0, np.int32)
         self._edges = 0
         self._adjacency: Rows | None = None
-        self._aggregated: Rows | None = None
+        self._index: knn.Postings | None = None
 
     def add(self, node: int, neighbors: list[int] | None) -> None:
         """Let a row join, with the edges given or else with its nearest neighbours."""
         self._nodes = node + 1
-        self._adjacency = self._aggregated = None
+        self._adjacency = None
         if neighbors is None:
             self._join_nearest(node)
         else:
@@ -57,28 +57,24 @@ class ContextGraph:
         self._neighbors = room_for(self._neighbors, place + 1, -1)
         self._distances = room_for(self._distances, place + 1, np.inf)
         self._near_nodes[place] = node
-        to_all = knn.squared_distances(*self._contexts.rows, node)
-        knn.insert(self._neighbors, self._distances, place, to_all[self._near_nodes[:place]])
+        index = self._up_to_date_index(place)
+        knn.join(self._neighbors, self._distances, index, *self._contexts.rows, self._near_nodes[: place + 1])
+
+    def _up_to_date_index(self, places: int) -> knn.Postings:
+        """The index, made anew where it lacks features, or so many rows that looking through those costs more."""
+        index, dimension = self._index, self._contexts.dimension
+        if index is None or dimension >= len(index.starts) or places - len(index.squares) > 32 + places // 32:
+            self._index = index = knn.postings(*self._contexts.rows, self._near_nodes[:places], dimension)
+        return index
 
     @property
     def adjacency(self) -> Rows:
         """``Â`` (T, T)."""
         if self._adjacency is None:
-            sources, targets, weights = knn.similarity_edges(self._neighbors, self._distances, self._near_count)
-            edges = (
-                np.concatenate([self._near_nodes[sources], self._sources[: self._edges]]),
-                np.concatenate([self._near_nodes[targets], self._targets[: self._edges]]),
-                np.concatenate([weights, np.ones(self._edges)]),
-            )
-            self._adjacency = Rows(*knn.normalized_adjacency(*edges, self._nodes))
+            near = self._neighbors, self._distances, self._near_nodes[: self._near_count]
+            given = self._sources[: self._edges], self._targets[: self._edges]
+            self._adjacency = Rows(*knn.normalized_adjacency(*near, *given, self._nodes))
         return self._adjacency
-
-    @property
-    def aggregated(self) -> Rows:
-        """``ÂX`` (T, D)."""
-        if self._aggregated is None:
-            self._aggregated = aggregate(self.adjacency, self._contexts.rows, self._contexts.dimension)
-        return self._aggregated
 
     def mask(self, node: int | None = None) -> NDArray[np.bool_]:
         """All nodes, or just one, as a mask."""

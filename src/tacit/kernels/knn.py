@@ -3,7 +3,14 @@
 Rows live in the usual compressed form: row i is ``columns[indptr[i]:indptr[i+1]]`` with ``values`` alongside.
 ``neighbors`` (T, k) holds each node's nearest others, nearest first and the earlier node first among equals;
 ``distances`` (T, k) holds the squared distances, infinite where there are fewer than k others.
+
+A node that joins is compared with all others twice. First roughly, by ``‖x‖² + ‖z‖² − 2xᵀz``, where an index by
+columns (`Postings`) finds all products at the cost of the entries that the rows share with x. What this cannot rule
+out, rounding allowed for, is then compared exactly: a few dozen rows as a rule, and all of them in the worst case, far
+from the origin, where lengths and products cancel.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,40 +21,76 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 
+ROUNDING = 2.0**-50
+"""Eight times the relative error of one operation, which is more than all of them add up to for each entry."""
+
 
 @kernel
-def squared_distances(indptr: Ints, columns: Columns, values: Floats, node: int) -> Floats:
-    """Squared distances (node,) from row `node` to all rows before it.
+def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j: int) -> float:
+    """``‖x_i − x_j‖²``, exactly the same for equal rows.
 
     Differences are summed column by column, in the order of the columns: nothing cancels however far from the origin
     the rows are, equal rows are at distance exactly zero, and equal rows are exactly as far from any third.
     """
-    start, stop = indptr[node], indptr[node + 1]
-    distances = np.empty(node)
-    for i in range(node):
-        total = 0.0
-        p, q = indptr[i], start
-        end = indptr[i + 1]
-        while p < end and q < stop:
-            if columns[p] == columns[q]:
-                difference = values[p] - values[q]
-                p += 1
-                q += 1
-            elif columns[p] < columns[q]:
-                difference = values[p]
-                p += 1
-            else:
-                difference = values[q]
-                q += 1
-            total += difference * difference
-        while p < end:
-            total += values[p] * values[p]
+    total = 0.0
+    p, p_stop = indptr[i], indptr[i + 1]
+    q, q_stop = indptr[j], indptr[j + 1]
+    while p < p_stop and q < q_stop:
+        if columns[p] == columns[q]:
+            difference = values[p] - values[q]
             p += 1
-        while q < stop:
-            total += values[q] * values[q]
             q += 1
-        distances[i] = total
-    return distances
+        elif columns[p] < columns[q]:
+            difference = values[p]
+            p += 1
+        else:
+            difference = values[q]
+            q += 1
+        total += difference * difference
+    while p < p_stop:
+        total += values[p] * values[p]
+        p += 1
+    while q < q_stop:
+        total += values[q] * values[q]
+        q += 1
+    return total
+
+
+class Postings(NamedTuple):
+    """The first rows of the graph by columns: column c occurs in ``places[starts[c]:starts[c+1]]``, with values."""
+
+    starts: Ints
+    places: Columns
+    values: Floats
+    squares: Floats  # (rows,): ‖x‖²
+
+
+@kernel
+def _postings(
+    indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int
+) -> tuple[Ints, Columns, Floats, Floats]:
+    starts = np.zeros(dimension + 1, np.int64)
+    squares = np.zeros(nodes.shape[0])
+    for place in range(nodes.shape[0]):
+        for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
+            starts[columns[p] + 1] += 1
+            squares[place] += values[p] * values[p]
+    for c in range(dimension):
+        starts[c + 1] += starts[c]
+    places = np.empty(starts[dimension], np.int32)
+    by_column = np.empty(starts[dimension])
+    fill = starts[:dimension].copy()
+    for place in range(nodes.shape[0]):
+        for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
+            places[fill[columns[p]]] = place
+            by_column[fill[columns[p]]] = values[p]
+            fill[columns[p]] += 1
+    return starts, places, by_column, squares
+
+
+def postings(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int) -> Postings:
+    """Index the rows `nodes`, whose places in the graph are 0, 1, …"""
+    return Postings(*_postings(indptr, columns, values, nodes, dimension))
 
 
 @kernel
@@ -66,11 +109,46 @@ def _place(neighbors: Columns, distances: Floats, candidate: int, distance: floa
 
 
 @kernel
-def insert(neighbors: Columns, distances: Floats, node: int, to_others: Floats) -> None:
-    """Let `node` join: the others take it in where it is near enough, and it gets its own k nearest."""
-    for i in range(node):
-        _place(neighbors[node], distances[node], i, to_others[i])
-        _place(neighbors[i], distances[i], node, to_others[i])
+def join(
+    neighbors: Columns,
+    distances: Floats,
+    index: Postings,
+    indptr: Ints,
+    columns: Columns,
+    values: Floats,
+    nodes: Columns,
+) -> None:
+    """Let the last of `nodes` join: the others take it in where it is near enough, and it gets its own k nearest.
+
+    `index` covers some first part of `nodes`, which are rows of the compressed matrix; lists name places in `nodes`.
+    """
+    place, k = nodes.shape[0] - 1, distances.shape[1]
+    node = nodes[place]
+    indexed = index.squares.shape[0]
+    dimension = index.starts.shape[0] - 1
+    products = np.zeros(place)
+    squares = np.zeros(place)
+    squares[:indexed] = index.squares
+    square = 0.0
+    row = np.zeros(dimension)
+    for p in range(indptr[node], indptr[node + 1]):
+        c, value = columns[p], values[p]
+        square += value * value
+        row[c] = value
+        for q in range(index.starts[c], index.starts[c + 1]):
+            products[index.places[q]] += value * index.values[q]
+    for i in range(indexed, place):
+        for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
+            squares[i] += values[p] * values[p]
+            products[i] += values[p] * row[columns[p]]
+    entries = indptr[node + 1] - indptr[node] + 4
+    for i in range(place):
+        rough = squares[i] + square - 2.0 * products[i]
+        doubt = ROUNDING * (entries + indptr[nodes[i] + 1] - indptr[nodes[i]]) * (squares[i] + square)
+        if rough - doubt < max(distances[i, k - 1], distances[place, k - 1]):
+            exact = _squared_distance(indptr, columns, values, nodes[i], node)
+            _place(neighbors[place], distances[place], i, exact)
+            _place(neighbors[i], distances[i], place, exact)
 
 
 @kernel
@@ -86,62 +164,70 @@ def bandwidth(distances: Floats, nodes: int) -> float:
 
 
 @kernel
-def similarity_edges(neighbors: Columns, distances: Floats, nodes: int) -> tuple[Columns, Columns, Floats]:
-    """The undirected edges: each pair once if either end lists the other (the elementwise maximum), weighted.
-
-    ``A_ij = exp(−‖x_i − x_j‖² / σ²)``; where σ is 0 all listed pairs coincide and weigh 1.
-    """
-    k = min(neighbors.shape[1], nodes - 1)
-    sigma = bandwidth(distances, nodes)
-    rate = 0.0 if sigma == 0.0 else 1.0 / (sigma * sigma)
-    sources = np.empty(nodes * max(k, 0), np.int32)
-    targets = np.empty(nodes * max(k, 0), np.int32)
-    weights = np.empty(nodes * max(k, 0))
-    count = 0
-    for i in range(nodes):
-        for a in range(k):
-            j = neighbors[i, a]
-            mutual = False
-            for c in range(k):
-                mutual = mutual or neighbors[j, c] == i
-            if mutual and j < i:
-                continue  # written when j was the one listing i
-            sources[count] = i
-            targets[count] = j
-            weights[count] = np.exp(-distances[i, a] * rate)
-            count += 1
-    return sources[:count], targets[:count], weights[:count]
+def _connect(
+    columns: Columns, values: NDArray[np.float32], fill: Ints, i: int, j: int, weight: float, scales: Floats
+) -> None:
+    """Write an edge into the rows of both its ends."""
+    value = weight * scales[i] * scales[j]
+    columns[fill[i]] = j
+    values[fill[i]] = value
+    fill[i] += 1
+    columns[fill[j]] = i
+    values[fill[j]] = value
+    fill[j] += 1
 
 
 @kernel
 def normalized_adjacency(
-    sources: Columns, targets: Columns, weights: Floats, nodes: int
+    neighbors: Columns, distances: Floats, nodes: Columns, sources: Columns, targets: Columns, count: int
 ) -> tuple[Ints, Columns, NDArray[np.float32]]:
-    """``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)`` as compressed rows, from undirected edges that each occur once."""
-    indptr = np.zeros(nodes + 1, np.int64)
-    degrees = np.ones(nodes)
+    """``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)`` over `count` nodes, as compressed rows.
+
+    A has two kinds of undirected edges. Two of `nodes` are joined if either lists the other (the elementwise maximum),
+    with ``A_ij = exp(−‖x_i − x_j‖² / σ²)``; where σ is 0 all listed pairs coincide and weigh 1. The nodes
+    ``sources[e]`` and ``targets[e]`` are joined by an edge that was given, of weight 1.
+    """
+    places = nodes.shape[0]
+    k = max(min(neighbors.shape[1], places - 1), 0)
+    sigma = bandwidth(distances, places)
+    rate = 0.0 if sigma == 0.0 else 1.0 / (sigma * sigma)
+    weights = np.empty((places, k))
+    degrees = np.ones(count)
+    indptr = np.zeros(count + 1, np.int64)
+    for i in range(places):
+        for a in range(k):
+            j = neighbors[i, a]
+            mutual = False
+            if j < i:
+                for c in range(k):
+                    mutual |= neighbors[j, c] == i
+            if mutual:
+                weights[i, a] = -1.0  # counted when j was the one listing i
+                continue
+            weights[i, a] = np.exp(-distances[i, a] * rate)
+            degrees[nodes[i]] += weights[i, a]
+            degrees[nodes[j]] += weights[i, a]
+            indptr[nodes[i] + 1] += 1
+            indptr[nodes[j] + 1] += 1
     for e in range(sources.shape[0]):
+        degrees[sources[e]] += 1.0
+        degrees[targets[e]] += 1.0
         indptr[sources[e] + 1] += 1
         indptr[targets[e] + 1] += 1
-        degrees[sources[e]] += weights[e]
-        degrees[targets[e]] += weights[e]
-    for i in range(nodes):
+    for i in range(count):
         indptr[i + 1] += indptr[i] + 1
-    columns = np.empty(indptr[nodes], np.int32)
-    values = np.empty(indptr[nodes], np.float32)
-    fill = indptr[:nodes].copy()
-    for i in range(nodes):
+    columns = np.empty(indptr[count], np.int32)
+    values = np.empty(indptr[count], np.float32)
+    scales = 1.0 / np.sqrt(degrees)
+    fill = indptr[:count].copy()
+    for i in range(count):
         columns[fill[i]] = i
-        values[fill[i]] = 1.0 / degrees[i]
+        values[fill[i]] = scales[i] * scales[i]
         fill[i] += 1
+    for i in range(places):
+        for a in range(k):
+            if weights[i, a] >= 0.0:
+                _connect(columns, values, fill, nodes[i], nodes[neighbors[i, a]], weights[i, a], scales)
     for e in range(sources.shape[0]):
-        i = sources[e]
-        j = targets[e]
-        value = weights[e] / np.sqrt(degrees[i] * degrees[j])
-        columns[fill[i]] = j
-        values[fill[i]] = value
-        fill[i] += 1
-        columns[fill[j]] = i
-        values[fill[j]] = value
-        fill[j] += 1
+        _connect(columns, values, fill, sources[e], targets[e], 1.0, scales)
     return indptr, columns, values

@@ -31,6 +31,9 @@ Columns = NDArray[np.int32]
 BLOCK = 64
 """How many changes wait before they are folded; a multiple of 4, which is how many `_fold` takes at a time."""
 
+EIGHT = 8
+"""How many contexts `evidence` takes at a time."""
+
 
 class RidgeState(NamedTuple):
     """The ridge regressions of K arms over D features."""
@@ -183,6 +186,21 @@ def update(state: RidgeState, columns: Columns, values: Floats, arms: Ints, targ
 
 
 @fast_kernel
+def _add_products(covariance: Floats, rows: NDArray[np.float32]) -> None:
+    """``covariance += Σ_j rows_j rows_jᵀ`` for eight rows (8, L), written out so that a sum stays in a register."""
+    for a in range(rows.shape[1]):
+        out = covariance[a]
+        for c in range(rows.shape[1]):
+            out[c] += (
+                (rows[0, a] * rows[0, c] + rows[1, a] * rows[1, c])
+                + (rows[2, a] * rows[2, c] + rows[3, a] * rows[3, c])
+            ) + (
+                (rows[4, a] * rows[4, c] + rows[5, a] * rows[5, c])
+                + (rows[6, a] * rows[6, c] + rows[7, a] * rows[7, c])
+            )
+
+
+@fast_kernel
 def evidence(contexts: NDArray[np.float32], rewards: Floats, ridge: float) -> tuple[Floats, Floats]:
     """Covariances and targets from scratch, where old contexts move and nothing can be updated.
 
@@ -192,19 +210,22 @@ def evidence(contexts: NDArray[np.float32], rewards: Floats, ridge: float) -> tu
     steps, arms, size = contexts.shape
     covariances = np.zeros((arms, size, size))
     targets = np.zeros((arms, size))
-    row = np.empty(size)
-    for t in range(steps):
-        for k in range(arms):
+    rows = np.empty((EIGHT, size), contexts.dtype)  # products of eight rows are added up in their own precision
+    for k in range(arms):
+        waiting = 0
+        for t in range(steps):
             reward = rewards[t, k]
             if np.isnan(reward):
                 continue
             for a in range(size):
-                row[a] = contexts[t, k, a]
-            for a in range(size):
-                targets[k, a] += reward * row[a]
-                for c in range(size):
-                    covariances[k, a, c] += row[a] * row[c]
-    for k in range(arms):
+                rows[waiting, a] = contexts[t, k, a]
+                targets[k, a] += reward * contexts[t, k, a]
+            waiting += 1
+            if waiting == EIGHT:
+                _add_products(covariances[k], rows)
+                waiting = 0
+        rows[waiting:] = 0.0
+        _add_products(covariances[k], rows)
         for a in range(size):
             covariances[k, a, a] += ridge
     return covariances, targets
