@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 
 demo: $(VENV)/plot.done
 	$(BIN)/tacit demo
@@ -17,6 +17,10 @@ lint: $(VENV)/dev.done
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Beside what people use today, in about ten minutes; writes docs/performance.md. Needs TACIT_DATA and an idle machine.
+bench: $(VENV)/bench.done
+	$(BIN)/python benchmarks/write.py
 
 # What was installed is remembered by a file each; a change of pyproject.toml installs again.
 $(VENV)/%.done: pyproject.toml

@@ -1,0 +1,98 @@
+"""What the benchmarks share: one thread, a clock, tables."""
+
+import argparse
+import json
+import platform
+import time
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+SEED = 0
+
+
+class Table(NamedTuple):
+    """A title, a few sentences, and rows under a head."""
+
+    title: str
+    text: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+class Stopwatch:
+    """Adds up the time spent under it."""
+
+    def __init__(self):
+        self.laps = []
+
+    @contextmanager
+    def __call__(self):
+        before = time.perf_counter()
+        yield
+        self.laps.append(time.perf_counter() - before)
+
+    @property
+    def milliseconds(self):
+        """The mean of a lap."""
+        return 1000 * float(np.mean(self.laps))
+
+
+def median_milliseconds(function, repeats=15):
+    """The median time of a call, after one that warms up."""
+    function()
+    watch = Stopwatch()
+    for _ in range(repeats):
+        with watch():
+            function()
+    return 1000 * float(np.median(watch.laps))
+
+
+def shown(milliseconds):
+    """Milliseconds with as many digits as mean something."""
+    digits = 3 if milliseconds < 1 else 1 if milliseconds < 100 else 0
+    return f"{milliseconds:.{digits}f}"
+
+
+def times(slow, fast):
+    """How many times as fast."""
+    ratio = slow / fast
+    return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+
+
+def versions(*packages):
+    """What was compared, for the note under a table."""
+    return ", ".join(f"{name} {version(name)}" for name in packages)
+
+
+def machine():
+    """The machine in a line, without its name."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return f"{model}, {platform.system()}, Python {platform.python_version()}"
+
+
+def markdown(table):
+    """The table as Markdown."""
+    lines = [f"## {table.title}", "", table.text.strip(), ""]
+    lines += ["| " + " | ".join(table.head) + " |", "|" + " --- |" * len(table.head)]
+    lines += ["| " + " | ".join(row) + " |" for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def main(*measures):
+    """Run the measures on one thread, print their tables and, if asked, write them to a file."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    tables = []
+    with threadpool_limits(1):
+        for measure in measures:
+            tables.append(measure())
+            print(markdown(tables[-1]), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([table._asdict() for table in tables]), encoding="utf-8")

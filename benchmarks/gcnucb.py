@@ -1,0 +1,166 @@
+"""Is GCNUCB fast? Against the same algorithm written plainly with PyTorch Geometric: a model an arm, on Cora.
+
+Both do at every step what the algorithm says: the context joins the graph, every arm's network makes one training step
+on all its labels, all contexts are embedded anew, the regressions start afresh, the bounds are compared.
+"""
+
+import numpy as np
+import torch
+from common import SEED, Stopwatch, Table, main, shown, times, versions
+from torch.nn.functional import cross_entropy, dropout
+from torch_geometric.nn import GCNConv
+
+import tacit
+from tacit.kernels import gcn
+
+FIRST, LAST = 600, 8
+GOAL = 50
+
+
+class Network(torch.nn.Module):
+    """One arm's network."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.first = GCNConv(features, 16, bias=False)
+        self.second = GCNConv(16, 2, bias=False)
+        groups = [
+            {"params": self.first.parameters(), "weight_decay": 5e-4},
+            {"params": self.second.parameters()},
+        ]
+        self.optimizer = torch.optim.Adam(groups, lr=0.01)
+
+    def forward(self, x, edges):
+        hidden = torch.relu(self.first(dropout(x, training=self.training), edges))
+        return self.second(dropout(hidden, training=self.training), edges)
+
+    def train_step(self, x, edges, labels):
+        self.train()
+        self.optimizer.zero_grad()
+        known = labels >= 0
+        cross_entropy(self(x, edges)[known], labels[known]).backward()
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def embedding(self, x, edges):
+        """Â ReLU(ÂX W1), the second convolution without its weights."""
+        self.eval()
+        hidden = torch.relu(self.first(x, edges))
+        return self.second.propagate(*_normalized(edges, len(x)), x=hidden)
+
+
+def _normalized(edges, nodes):
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+    index, weight = gcn_norm(edges, None, nodes, add_self_loops=True)
+    return index, None, weight
+
+
+class PlainGCNUCB:
+    """The algorithm with PyTorch Geometric, told what tacit decided so that both see the same labels."""
+
+    def __init__(self, arms, features):
+        torch.manual_seed(SEED)
+        self.networks = [Network(features) for _ in range(arms)]
+        self.x = torch.zeros((0, features))
+        self.edges = torch.zeros((2, 0), dtype=torch.long)
+        self.labels = torch.zeros((0, arms), dtype=torch.long)
+        self.rewards = np.zeros((0, arms))
+
+    def arrive(self, x, neighbors):
+        node, arms = len(self.x), len(self.networks)
+        self.x = torch.cat([self.x, torch.from_numpy(x).float()])
+        pairs = torch.tensor([[node] * len(neighbors) + neighbors, neighbors + [node] * len(neighbors)])
+        self.edges = torch.cat([self.edges, pairs.long()], dim=1)
+        self.labels = torch.cat([self.labels, torch.full((1, arms), -1)])
+        self.rewards = np.vstack([self.rewards, np.full(arms, np.nan)])
+
+    def decide(self):
+        bounds = []
+        for k, network in enumerate(self.networks):
+            network.train_step(self.x, self.edges, self.labels[:, k])
+            g = network.embedding(self.x, self.edges).numpy().astype(float)
+            g /= np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-12)
+            known = ~np.isnan(self.rewards[:, k])
+            A = np.eye(g.shape[1]) + g[known].T @ g[known]
+            theta = np.linalg.solve(A, g[known].T @ self.rewards[known, k])
+            theta /= max(np.linalg.norm(theta), 1e-12)
+            bounds.append(theta @ g[-1] + 0.25 * np.sqrt(g[-1] @ np.linalg.solve(A, g[-1])))
+        return int(np.argmax(bounds))
+
+    def learn(self, agent, node):
+        """Copy what tacit was told of a context."""
+        self.labels[node] = torch.from_numpy(agent._encoder.labels[node].astype(np.int64))
+        self.rewards[node] = agent._rewards[node]
+
+
+def compare():
+    data = tacit.load_dataset("cora")
+    stream = tacit.Stream(data, missing=0.25, seed=SEED)
+    warm = tacit.make("gcnucb", arms=data.arms, preset="paper", seed=SEED, warmup=0)
+    tacit.evaluate(warm, tacit.Stream(data, missing=0.25, seed=SEED, steps=50))
+    agent = tacit.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
+    plain = PlainGCNUCB(len(data.arms), data.X.shape[1])
+    start = stream.start
+    for node, x in enumerate(start.contexts.toarray()):
+        plain.arrive(x[None], [int(min(e)) for e in start.edges if max(e) == node])
+    for node in agent.warm_start(start.contexts, start.arms, start.edges):
+        plain.learn(agent, node)
+    ours, theirs = [], []
+    for i, round in enumerate(stream):
+        our_watch, their_watch = Stopwatch(), Stopwatch()
+        with our_watch():
+            decision = agent.decide(round.context, round.neighbors)
+        plain.arrive(round.context.toarray(), list(round.neighbors))
+        if i < FIRST or i >= len(stream) - LAST:
+            with their_watch():
+                plain.decide()
+            theirs.append(their_watch.milliseconds)
+        reward = stream.respond(round, decision.arm)
+        with our_watch():
+            agent.feedback(decision.id, reward)
+        ours.append(2 * our_watch.milliseconds)
+        plain.learn(agent, decision.id)
+    check_same_maths(agent, plain)
+    pairs = {
+        f"the first {FIRST} steps": (np.mean(ours[:FIRST]), np.mean(theirs[:FIRST])),
+        f"at t = {len(data.y)} (the last {LAST} steps)": (np.mean(ours[-LAST:]), np.mean(theirs[-LAST:])),
+    }
+    return Table(
+        "GCNUCB, a whole step on Cora",
+        "Milliseconds a step: join the graph, train, embed, decide, learn. tacit's networks, given to PyTorch "
+        "Geometric, give the same embeddings and, without dropout, the same gradients. "
+        + versions("torch", "torch-geometric"),
+        ["steps", "tacit", "PyTorch Geometric", "ratio", "goal"],
+        [
+            [name, shown(mine), shown(other), times(other, mine), f"{GOAL}×" if "t =" in name else ""]
+            for name, (mine, other) in pairs.items()
+        ],
+    )
+
+
+def check_same_maths(agent, plain):
+    """Give the other side our weights: embeddings and gradients must be the same."""
+    encoder = agent._encoder
+    _, size, _ = encoder._w2.shape
+    embeddings = encoder.embeddings().copy()
+    parts = encoder.graph.adjacency, agent._rows.rows, encoder.labels[: len(embeddings)], encoder._w1, encoder._w2
+    grads = gcn.gradients(*parts, 5e-4, 0.0, np.zeros(2, np.uint64), encoder._working_room())
+    for k, network in enumerate(plain.networks):
+        with torch.no_grad():
+            network.first.lin.weight[:] = torch.from_numpy(encoder._w1[:, k * size : (k + 1) * size].T)
+            network.second.lin.weight[:] = torch.from_numpy(encoder._w2[k].T)
+        theirs = network.embedding(plain.x, plain.edges).numpy()
+        np.testing.assert_allclose(embeddings[:, k], theirs, atol=1e-5)
+        network.eval()
+        network.zero_grad()
+        known = plain.labels[:, k] >= 0
+        cross_entropy(network(plain.x, plain.edges)[known], plain.labels[known, k]).backward()
+        first = network.first.lin.weight.grad.numpy().T + 5e-4 * encoder._w1[:, k * size : (k + 1) * size]
+        np.testing.assert_allclose(grads[0][:, k * size : (k + 1) * size], first, atol=1e-5)
+        np.testing.assert_allclose(grads[1][k], network.second.lin.weight.grad.numpy().T, atol=1e-5)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(compare)

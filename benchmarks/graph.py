@@ -1,0 +1,123 @@
+"""Is the graph fast? One node into the exact k-nearest-neighbour graph, against starting over and against river.
+
+To *start over* is scikit-learn's `NearestNeighbors`, fitted to all rows: either just asked for the new node's
+neighbours (the lists of the others are then stale) or for everybody's, which is the graph that tacit has. river's
+`SWINN` is approximate, keeps a sliding window and works on Python objects.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from common import SEED, Stopwatch, Table, main, shown, times, versions
+from river.neighbors import SWINN
+from sklearn.neighbors import NearestNeighbors
+
+from tacit.agents.contexts import RowStore
+from tacit.agents.graph import ContextGraph
+from tacit.contracts import SparseRow
+
+K = 5
+SIZES = (1000, 5000, 20_000, 50_000)
+WHOLE_GRAPH_UP_TO, SWINN_UP_TO = 20_000, 5000
+KINDS = {"sparse": (1000, 20), "dense": (50, 50)}
+GOAL = {("sparse", 20_000): "100×"}
+
+
+def rows_of(kind, count):
+    """Rows around 20 centres: sparse ones are unit length over 1000 features with 20 entries each."""
+    features, entries = KINDS[kind]
+    rng = np.random.default_rng(SEED)
+    if kind == "dense":
+        centres = rng.normal(size=(20, features))
+        return centres[rng.integers(0, 20, count)] + rng.normal(size=(count, features))
+    popular = rng.dirichlet(np.full(features, 0.1), 20)
+    topics = rng.integers(0, 20, count)
+    weights = np.log(popular * 0.9 + 0.1 / features)
+    # The largest of log-weights plus Gumbel noise are a sample without replacement.
+    noisy = (weights[topic] + rng.gumbel(size=features) for topic in topics)
+    columns = np.vstack([np.sort(np.argpartition(-row, entries)[:entries]) for row in noisy])
+    values = rng.random((count, entries))
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    indptr = np.arange(count + 1) * entries
+    return sp.csr_matrix((values.ravel(), columns.ravel(), indptr), shape=(count, features))
+
+
+def compare():
+    rows = []
+    for kind in KINDS:
+        X = rows_of(kind, SIZES[-1] + 40)
+        store, window = RowStore(), SWINN(graph_k=K, maxlen=SWINN_UP_TO + 100, seed=SEED)
+        store.dimension = X.shape[1]
+        graph, count = ContextGraph(store, K), 0
+        for size in SIZES:
+            while count < size:
+                add(graph, store, X, count)
+                if count < SWINN_UP_TO:
+                    window.append((dense_row(X, count),))
+                count += 1
+            rows.append(compare_at(kind, size, X, graph, store, window))
+            count += 20
+    return Table(
+        "Graph, one more node",
+        f"Milliseconds to insert a node, k = {K}; the neighbours' distances agree with scikit-learn's. Sparse rows "
+        "have 20 entries of 1000, dense ones 50. The ratios are to a refit that asks for the new node only, and to "
+        "one that asks for the whole graph. " + versions("scikit-learn", "river"),
+        ["rows", "nodes", "tacit", "refit, new node", "refit, whole graph", "SWINN", "ratios", "goal"],
+        rows,
+    )
+
+
+def compare_at(kind, size, X, graph, store, window):
+    """Twenty nodes more, timed one by one."""
+    ours, swinn, asked = Stopwatch(), Stopwatch(), Stopwatch()
+    for node in range(size, size + 20):
+        append(store, X, node)
+        with ours():
+            graph.add(node, None)
+        if size <= SWINN_UP_TO:
+            item = (dense_row(X, node),)
+            with swinn():
+                window.append(item)
+    for _ in range(3):
+        with asked():
+            index = NearestNeighbors(n_neighbors=K + 1).fit(X[: size + 20])
+            distances, _ = index.kneighbors(X[size + 19 : size + 20])
+    theirs = np.sort(distances[0])[1:]
+    np.testing.assert_allclose(np.sqrt(graph._distances[size + 19]), theirs, atol=1e-6)
+    whole = Stopwatch()
+    if size <= WHOLE_GRAPH_UP_TO:
+        with whole():
+            NearestNeighbors(n_neighbors=K).fit(X[: size + 20]).kneighbors()
+    mean = ours.milliseconds
+    return [
+        kind,
+        f"{size}",
+        shown(mean),
+        shown(asked.milliseconds),
+        shown(whole.milliseconds) if whole.laps else "–",
+        shown(swinn.milliseconds) if swinn.laps else "–",
+        times(asked.milliseconds, mean) + (f", {times(whole.milliseconds, mean)}" if whole.laps else ""),
+        GOAL.get((kind, size), ""),
+    ]
+
+
+def add(graph, store, X, node):
+    append(store, X, node)
+    graph.add(node, None)
+
+
+def append(store, X, node):
+    if sp.issparse(X):
+        span = slice(X.indptr[node], X.indptr[node + 1])
+        store.append(SparseRow(X.indices[span].astype(np.int32), X.data[span]))
+    else:
+        store.append(SparseRow(np.arange(X.shape[1], dtype=np.int32), X[node]))
+
+
+def dense_row(X, node):
+    """A dictionary, which is what river works on."""
+    row = X[node].toarray()[0] if sp.issparse(X) else X[node]
+    return {int(j): float(row[j]) for j in np.flatnonzero(row)}
+
+
+if __name__ == "__main__":
+    main(compare)

@@ -1,0 +1,84 @@
+"""Does it stay fast? Seconds a step and peak memory of every agent, up to 30 000 contexts of 1000 features.
+
+The contexts before each measurement come in by `warm_start`, which learns all of them as labelled: that is the most an
+agent can have to carry. Each agent has a process to itself, whose peak memory is what is shown.
+"""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import scipy.sparse as sp
+from common import SEED, Stopwatch, Table, main, shown
+from threadpoolctl import threadpool_limits
+
+import tacit
+from tacit.experiments.memory import peak_mb
+
+SIZES = (1000, 3000, 10_000, 30_000)
+AGENTS = ("linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb")
+ARMS, FEATURES, ENTRIES, STEPS = 5, 1000, 20, 30
+
+
+def stream_of(count):
+    """Sparse rows of unit length, four topics an arm."""
+    rng = np.random.default_rng(SEED)
+    topics = rng.dirichlet(np.full(FEATURES, 0.05), 4 * ARMS) * 0.8 + 0.2 / FEATURES
+    labels = rng.integers(0, 4 * ARMS, count)
+    # The largest of log-weights plus Gumbel noise are a sample without replacement.
+    columns = np.vstack(
+        [np.sort(np.argpartition(-(np.log(topics[t]) + rng.gumbel(size=FEATURES)), ENTRIES)[:ENTRIES]) for t in labels]
+    )
+    values = np.full(columns.size, ENTRIES**-0.5)
+    indptr = np.arange(count + 1) * ENTRIES
+    return sp.csr_matrix((values, columns.ravel(), indptr), shape=(count, FEATURES)), labels % ARMS
+
+
+def measure(name):
+    """One agent at all sizes: (t, milliseconds a step, peak megabytes)."""
+    X, y = stream_of(SIZES[-1] + 1)
+    settings = {} if name == "linucb" else {"warmup": 0} if "ucb" in name else {}
+    if name in ("rogcn", "gcnucb"):
+        settings["start_epochs"] = 1
+    if name == "bilinucb-gcn":
+        settings["imputer_params"] = {"start_epochs": 1}
+    agent, count = tacit.make(name, arms=ARMS, seed=SEED, **settings), 0
+    rng, found = np.random.default_rng(SEED), []
+    for size in SIZES:
+        agent.warm_start(X[count : size - STEPS], y[count : size - STEPS])
+        watch = Stopwatch()
+        for t in range(size - STEPS, size):
+            with watch():
+                decision = agent.decide(X[t])
+                agent.feedback(decision.id, None if rng.random() < 0.5 else float(decision.arm == y[t]))
+        count = size
+        found.append((size, 1000 * float(np.median(watch.laps)), peak_mb()))
+    return found
+
+
+def compare():
+    rows = []
+    for name in AGENTS:
+        command = [sys.executable, __file__, "--agent", name]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        sizes, seconds, _ = zip(*found, strict=True)
+        exponent = np.polyfit(np.log(sizes[1:]), np.log(seconds[1:]), 1)[0]
+        rows.append([name, *(f"{shown(ms)} / {mb:.0f}" for _, ms, mb in found), f"{exponent:.2f}"])
+    return Table(
+        "Growth",
+        f"Milliseconds a step (the median of {STEPS}) / peak memory of the process in MB, on sparse contexts of "
+        f"{FEATURES} features and {ARMS} arms, all earlier contexts labelled. The exponent is fitted from t = "
+        f"{SIZES[1]} on: 0 would be a step that costs the same forever, 1 one that costs as much as all contexts "
+        "together, which is what a training step on all of them has to.",
+        ["agent", *(f"t = {size}" for size in SIZES), "exponent"],
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    if "--agent" in sys.argv:
+        with threadpool_limits(1):
+            print(json.dumps(measure(sys.argv[-1])))
+    else:
+        main(compare)
