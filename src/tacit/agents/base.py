@@ -14,6 +14,7 @@ from tacit.agents import storage
 from tacit.agents.contexts import ContextReader, RowStore, room_for
 from tacit.contracts import Arm, Context, Decision, SparseRow
 from tacit.errors import AlreadyAnswered, InvalidReward, TacitError, UnknownArm, UnknownDecision
+from tacit.kernels.border import best
 from tacit.validate import check_choice, check_number, undirected_edges
 
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -152,9 +153,9 @@ class BaseAgent(ABC):
 
     def _choose(self, bounds: NDArray[np.float64]) -> int:
         """The best arm. Bounds that differ by no more than rounding are equal: another machine breaks the same ties."""
-        top = bounds.max()
-        best = np.flatnonzero(bounds >= top - TIE * abs(top))
-        arm = int(best[np.argmin(self._times_chosen[best])] if self.ties == "balance" else best[0])
+        arm = best(bounds, TIE, self._times_chosen, self.ties == "balance")
+        if arm < 0:
+            raise TacitError(f"{type(self).__name__} scored an arm NaN; scores and widths must be numbers")
         self._times_chosen[arm] += 1
         return arm
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tacit.agents.storage import storable
 from tacit.contracts import SparseRow
 from tacit.errors import InvalidContext
+from tacit.kernels.border import first_unfit
 from tacit.kernels.gcn import Rows
 from tacit.validate import LARGEST
 
@@ -176,8 +177,7 @@ def _checked(columns: NDArray[np.int32], values: NDArray[Any], dimension: int) -
     if values.dtype.kind not in "biuf":
         raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
     floats = values.astype(float)
-    good = np.abs(floats) <= LARGEST  # false for NaN too
-    if not good.all():
-        at = int(np.argmin(good))
+    at = first_unfit(floats, LARGEST)
+    if at >= 0:
         raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; {NEEDED}")
     return SparseRow(columns, floats), dimension
