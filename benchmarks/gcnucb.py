@@ -9,6 +9,7 @@ import torch
 from common import SEED, Stopwatch, Table, main, shown, times, versions
 from torch.nn.functional import cross_entropy, dropout
 from torch_geometric.nn import GCNConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import tacit
 from tacit.kernels import gcn
@@ -46,14 +47,8 @@ class Network(torch.nn.Module):
         """Â ReLU(ÂX W1), the second convolution without its weights."""
         self.eval()
         hidden = torch.relu(self.first(x, edges))
-        return self.second.propagate(*_normalized(edges, len(x)), x=hidden)
-
-
-def _normalized(edges, nodes):
-    from torch_geometric.nn.conv.gcn_conv import gcn_norm
-
-    index, weight = gcn_norm(edges, None, nodes, add_self_loops=True)
-    return index, None, weight
+        index, weight = gcn_norm(edges, None, len(x))
+        return self.second.propagate(index, x=hidden, edge_weight=weight)
 
 
 class PlainGCNUCB:

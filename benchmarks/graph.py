@@ -52,7 +52,7 @@ def compare():
             while count < size:
                 add(graph, store, X, count)
                 if count < SWINN_UP_TO:
-                    window.append((dense_row(X, count),))
+                    window.append(dense_row(X, count))
                 count += 1
             rows.append(compare_at(kind, size, X, graph, store, window))
             count += 20
@@ -74,7 +74,7 @@ def compare_at(kind, size, X, graph, store, window):
         with ours():
             graph.add(node, None)
         if size <= SWINN_UP_TO:
-            item = (dense_row(X, node),)
+            item = dense_row(X, node)
             with swinn():
                 window.append(item)
     for _ in range(3):

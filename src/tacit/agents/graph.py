@@ -27,11 +27,14 @@ class ContextGraph:
         self._near_count = 0
         self._neighbors = np.zeros((0, k), np.int32)
         self._distances = np.zeros((0, k))
+        self._reach = np.zeros(0)
+        self._squares = np.zeros(0)
         self._sources = np.zeros(0, np.int32)  # edges that were given
         self._targets = np.zeros(0, np.int32)
         self._edges = 0
         self._adjacency: Rows | None = None
         self._index: knn.Postings | None = None
+        self._indexed = 0  # how many rows there were when the index was made
 
     def add(self, node: int, neighbors: list[int] | None) -> None:
         """Let a row join, with the edges given or else with its nearest neighbours."""
@@ -56,14 +59,18 @@ class ContextGraph:
         self._near_nodes = room_for(self._near_nodes, place + 1, -1)
         self._neighbors = room_for(self._neighbors, place + 1, -1)
         self._distances = room_for(self._distances, place + 1, np.inf)
+        self._reach = room_for(self._reach, place + 1, np.inf)
+        self._squares = room_for(self._squares, place + 1, 0.0)
         self._near_nodes[place] = node
         index = self._up_to_date_index(place)
-        knn.join(self._neighbors, self._distances, index, *self._contexts.rows, self._near_nodes[: place + 1])
+        lists = self._neighbors, self._distances, self._reach, self._squares
+        knn.join(*lists, index, *self._contexts.rows, self._near_nodes[: place + 1])
 
     def _up_to_date_index(self, places: int) -> knn.Postings:
         """The index, made anew where it lacks features, or so many rows that looking through those costs more."""
         index, dimension = self._index, self._contexts.dimension
-        if index is None or dimension >= len(index.starts) or places - len(index.squares) > 32 + places // 32:
+        if index is None or dimension >= len(index.starts) or places - self._indexed > 32 + places // 32:
+            self._indexed = places
             self._index = index = knn.postings(*self._contexts.rows, self._near_nodes[:places], dimension)
         return index
 

@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.kernels.jit import kernel
+from tacit.kernels.jit import fast_kernel, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 
 ROUNDING = 2.0**-50
-"""Eight times the relative error of one operation, which is more than all of them add up to for each entry."""
+"""Eight times the relative error of one operation: more than all operations on one entry of two rows add up to."""
 
 
 @kernel
@@ -59,22 +59,31 @@ def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j:
 class Postings(NamedTuple):
     """The first rows of the graph by columns: column c occurs in ``places[starts[c]:starts[c+1]]``, with values."""
 
+    indexed: int
     starts: Ints
     places: Columns
     values: Floats
-    squares: Floats  # (rows,): ‖x‖²
+
+
+def postings(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int) -> Postings:
+    """Index the rows `nodes`, whose places in the graph are 0, 1, …; none of them where half of all entries are there.
+
+    Going through columns pays where rows share few of them; otherwise rows are faster one after the other.
+    """
+    entries = int((indptr[nodes + 1] - indptr[nodes]).sum())
+    if 2 * entries > len(nodes) * dimension:
+        nodes = nodes[:0]
+    return Postings(len(nodes), *_postings(indptr, columns, values, nodes, dimension))
 
 
 @kernel
 def _postings(
     indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int
-) -> tuple[Ints, Columns, Floats, Floats]:
+) -> tuple[Ints, Columns, Floats]:
     starts = np.zeros(dimension + 1, np.int64)
-    squares = np.zeros(nodes.shape[0])
     for place in range(nodes.shape[0]):
         for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
             starts[columns[p] + 1] += 1
-            squares[place] += values[p] * values[p]
     for c in range(dimension):
         starts[c + 1] += starts[c]
     places = np.empty(starts[dimension], np.int32)
@@ -85,12 +94,32 @@ def _postings(
             places[fill[columns[p]]] = place
             by_column[fill[columns[p]]] = values[p]
             fill[columns[p]] += 1
-    return starts, places, by_column, squares
+    return starts, places, by_column
 
 
-def postings(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int) -> Postings:
-    """Index the rows `nodes`, whose places in the graph are 0, 1, …"""
-    return Postings(*_postings(indptr, columns, values, nodes, dimension))
+@fast_kernel
+def _products(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, index: Postings) -> Floats:
+    """``xᵀz`` of the last of `nodes` with all before it, in whatever order of summation is fastest."""
+    place, dimension = nodes.shape[0] - 1, index.starts.shape[0] - 1
+    row = np.zeros(dimension)
+    products = np.zeros(place)
+    for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
+        c, value = columns[p], values[p]
+        row[c] = value
+        for q in range(index.starts[c], index.starts[c + 1]):
+            products[index.places[q]] += value * index.values[q]
+    for i in range(index.indexed, place):
+        start, stop = indptr[nodes[i]], indptr[nodes[i] + 1]
+        product = 0.0
+        if stop - start == dimension:  # no column is left out, so the two run side by side
+            other = values[start:stop]
+            for c in range(dimension):
+                product += other[c] * row[c]
+        else:
+            for p in range(start, stop):
+                product += values[p] * row[columns[p]]
+        products[i] = product
+    return products
 
 
 @kernel
@@ -112,6 +141,8 @@ def _place(neighbors: Columns, distances: Floats, candidate: int, distance: floa
 def join(
     neighbors: Columns,
     distances: Floats,
+    reach: Floats,
+    squares: Floats,
     index: Postings,
     indptr: Ints,
     columns: Columns,
@@ -120,35 +151,25 @@ def join(
 ) -> None:
     """Let the last of `nodes` join: the others take it in where it is near enough, and it gets its own k nearest.
 
-    `index` covers some first part of `nodes`, which are rows of the compressed matrix; lists name places in `nodes`.
+    `nodes` are rows of the compressed matrix; lists name places in `nodes`, and `index` covers some first part of them.
+    ``reach`` (T,) is the last column of `distances` and ``squares`` (T,) holds ‖x‖², both side by side for speed.
     """
     place, k = nodes.shape[0] - 1, distances.shape[1]
     node = nodes[place]
-    indexed = index.squares.shape[0]
-    dimension = index.starts.shape[0] - 1
-    products = np.zeros(place)
-    squares = np.zeros(place)
-    squares[:indexed] = index.squares
-    square = 0.0
-    row = np.zeros(dimension)
     for p in range(indptr[node], indptr[node + 1]):
-        c, value = columns[p], values[p]
-        square += value * value
-        row[c] = value
-        for q in range(index.starts[c], index.starts[c + 1]):
-            products[index.places[q]] += value * index.values[q]
-    for i in range(indexed, place):
-        for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
-            squares[i] += values[p] * values[p]
-            products[i] += values[p] * row[columns[p]]
-    entries = indptr[node + 1] - indptr[node] + 4
+        squares[place] += values[p] * values[p]
+    products = _products(indptr, columns, values, nodes, index)
+    doubt = ROUNDING * (index.starts.shape[0] + 4)  # no row has more entries than there are columns
+    own = np.inf
     for i in range(place):
-        rough = squares[i] + square - 2.0 * products[i]
-        doubt = ROUNDING * (entries + indptr[nodes[i] + 1] - indptr[nodes[i]]) * (squares[i] + square)
-        if rough - doubt < max(distances[i, k - 1], distances[place, k - 1]):
+        both = squares[i] + squares[place]
+        if both - 2.0 * products[i] - doubt * both < max(reach[i], own):
             exact = _squared_distance(indptr, columns, values, nodes[i], node)
             _place(neighbors[place], distances[place], i, exact)
             _place(neighbors[i], distances[i], place, exact)
+            reach[i] = distances[i, k - 1]
+            own = distances[place, k - 1]
+    reach[place] = own
 
 
 @kernel
