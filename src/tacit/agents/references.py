@@ -1,0 +1,97 @@
+"""What a method must beat to be worth its while: a constant arm, and scikit-learn's label spreading."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.semi_supervised import LabelSpreading
+
+from tacit.agents.base import BaseAgent, Scores
+from tacit.agents.contexts import room_for
+from tacit.validate import check_number
+
+
+@dataclass(kw_only=True, eq=False)
+class Majority(BaseAgent):
+    """The arm that was rewarded most so far, whatever the context.
+
+    The scores are the arms' shares of all rewards (K,); there are no widths.
+    """
+
+    def _begin(self) -> None:
+        self._earned = np.zeros(len(self._arm_names))
+
+    def _score(self, node: int) -> Scores:
+        return self._earned / max(self._earned.sum(), 1.0), np.zeros(len(self._arm_names))
+
+    def _learn(self, node: int, arm: int, reward: float | None) -> None:
+        self._earned[arm] += reward or 0.0
+
+
+@dataclass(kw_only=True, eq=False)
+class LabelSpreader(BaseAgent):
+    """Label spreading over the nearest neighbours of all contexts, told what turned out right.
+
+    Zhou et al. (2004), by scikit-learn, which is fitted afresh every so often: it cannot learn one context at a time.
+
+    Arguments:
+        every: decisions between two fits.
+        neighbors: how many neighbours a context has.
+    """
+
+    every: int = 50
+    neighbors: int = 7
+
+    _remade = ("_model",)
+
+    def __post_init__(self) -> None:
+        """Refuse wrong parameters."""
+        super().__post_init__()
+        check_number("every", self.every, 1, whole=True)
+        check_number("neighbors", self.neighbors, 1, 1000, whole=True)
+
+    def _begin(self) -> None:
+        self._labels = np.zeros(0, np.int64)
+        self._fitted = 0  # how many contexts the model has seen, and what it was told of them
+        self._told = np.zeros(0, np.int64)
+        self._model: LabelSpreading | None = None
+
+    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
+        self._labels = room_for(self._labels, node + 1, -1)
+
+    def _started(self) -> None:
+        self._refit()
+
+    def _refit(self) -> None:
+        self._fitted = self._rows.count
+        self._told = self._labels[: self._fitted].copy()
+        self._model = None
+
+    def _fit(self) -> LabelSpreading:
+        """The model on what was known at the last refit; made when it is asked for, so that a file need not hold it."""
+        if self._model is None:
+            near = min(self.neighbors, self._fitted)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.simplefilter("ignore", RuntimeWarning)  # contexts that no label reaches
+                rows = self._rows.matrix(0, self._fitted)
+                self._model = LabelSpreading(kernel="knn", n_neighbors=near).fit(rows, self._told)
+        return self._model
+
+    def _score(self, node: int) -> Scores:
+        if node - self._fitted >= self.every:
+            self._refit()
+        scores = np.full(len(self._arm_names), 1.0 / len(self._arm_names))
+        if (self._told >= 0).any():
+            model = self._fit()
+            with np.errstate(all="ignore"):
+                found = model.predict_proba(self._rows.matrix(node, node + 1))[0]
+            if np.isfinite(found).all():
+                scores[:] = 0.0
+                scores[model.classes_] = found
+        return scores, np.zeros(len(self._arm_names))
+
+    def _learn(self, node: int, arm: int, reward: float | None) -> None:
+        if reward is not None and reward > 0.5:
+            self._labels[node] = arm
