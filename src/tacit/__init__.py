@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tacit.agents.bilinucb import BILinUCB
     from tacit.agents.gcnucb import GCNUCB
+    from tacit.agents.graphucb import GraphUCB
     from tacit.agents.linucb import LinUCB
     from tacit.agents.rogcn import ROGCN
     from tacit.agents.storage import load
@@ -29,6 +30,7 @@ _HOMES = {
     "ROGCN": "tacit.agents.rogcn",
     "BILinUCB": "tacit.agents.bilinucb",
     "GCNUCB": "tacit.agents.gcnucb",
+    "GraphUCB": "tacit.agents.graphucb",
     "load": "tacit.agents.storage",
     "make": "tacit.registry",
     "load_dataset": "tacit.datasets.catalog",
@@ -50,6 +52,7 @@ __all__ = [
     "Dataset",
     "Decision",
     "Feedback",
+    "GraphUCB",
     "LinUCB",
     "Round",
     "Stream",

@@ -140,6 +140,14 @@ class Agent(Protocol):
 
 
 @runtime_checkable
+class Told(Protocol):
+    """A reference that is told the right arm after each decision, in place of what came of it."""
+
+    def reveal(self, id: int, arm: Arm) -> None:
+        """Say which arm would have been right."""
+
+
+@runtime_checkable
 class Imputer(Protocol):
     """Fills in the reward that silence withheld. Contexts are known by their node, arms by their index."""
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from tacit.contracts import Agent, Arm
-from tacit.errors import TacitError, UnknownName
+from tacit.errors import UnknownName
 
 
 class Method(NamedTuple):
@@ -25,6 +25,9 @@ def _bilinucb(imputer: str, about: str, *, bounded: bool = True) -> Method:
 
 
 METHODS: dict[str, Method] = {
+    "graphucb": Method(
+        "tacit.agents.graphucb:GraphUCB", {}, "views of a context over the graph, each trusted as it proves right"
+    ),
     "linucb": Method("tacit.agents.linucb:LinUCB", {}, "one ridge regression an arm; silence teaches nothing"),
     "rogcn": Method("tacit.agents.rogcn:ROGCN", {}, "one graph network over all contexts; learns from right answers"),
     "bilinucb-gcn": _bilinucb("gcn", "linucb; silence imputed by a graph network, bounded"),
@@ -34,6 +37,13 @@ METHODS: dict[str, Method] = {
     "ilinucb-kmeans": _bilinucb("kmeans", "bilinucb-kmeans without the bound", bounded=False),
     "ilinucb-random": _bilinucb("random", "bilinucb-random without the bound", bounded=False),
     "gcnucb": Method("tacit.agents.gcnucb:GCNUCB", {}, "a graph network an arm, a ridge regression on what it sees"),
+    "majority": Method("tacit.agents.references:Majority", {}, "reference: the arm rewarded most so far"),
+    "oracle-full": Method(
+        "tacit.agents.references:OracleFull", {}, "reference: graphucb told the right arm after every decision"
+    ),
+    "labelspreading": Method(
+        "tacit.agents.references:LabelSpreader", {}, "reference: scikit-learn's label spreading, refit every 50 steps"
+    ),
 }
 
 PRESETS = {"paper": "opr2020.toml"}
@@ -56,16 +66,15 @@ def preset_file(preset: str) -> dict[str, Any]:
 
 
 def method_params(name: str, preset: str | None = None) -> dict[str, Any]:
-    """The parameters that a method's name and a preset stand for."""
+    """The parameters that a method's name and a preset stand for; a preset leaves methods of others as they are."""
     if name not in METHODS:
         raise unknown_name("method", name, METHODS)
     params = dict(METHODS[name].params)
     if preset is not None:
         settings = preset_file(preset)
         family = name.partition("-")[0]
-        if family not in settings["agents"]:
-            raise TacitError(f"preset {preset!r} has no settings for {name} (it has: {', '.join(settings['agents'])})")
-        params |= settings["agents"]["all"] | settings["agents"][family]
+        if family in settings["agents"]:
+            params |= settings["agents"]["all"] | settings["agents"][family]
         if "imputer" in params:
             params["imputer_params"] = dict(settings["imputers"][params["imputer"]])
     return params

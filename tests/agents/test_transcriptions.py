@@ -56,6 +56,15 @@ def test_bilinucb_with_a_network_as_imputer(seed, edges, bounded):
     assert run(name, stream, seed, warmup=25) == oracle.run_bilinucb_gcn(stream, seed, STEPS, 25, bounded)
 
 
+@settings
+@pytest.mark.parametrize("hops", [0, 3])
+def test_graphucb(seed, edges, hops):
+    stream = noisy_stream(seed, edges)
+    agent = tacit.GraphUCB(arms=stream.arms, hops=hops, ties="first", patience=20)
+    wanted = oracle.run_graphucb(stream, STEPS, hops, patience=20)
+    assert tacit.evaluate(agent, stream).choices.tolist() == wanted
+
+
 def test_the_streams_are_hard_enough_to_tell_agents_apart():
     stream = noisy_stream(0, False)
     runs = [

@@ -6,7 +6,8 @@ weights, then two mask keys a training step.
 
 import numpy as np
 
-from oracles import gcn, knn
+from oracles import gcn, knn, views
+from tacit.agents.trust import Trust
 
 
 def argmax_first(values):
@@ -211,4 +212,73 @@ def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
             bandit.learn(x, arm, h)
             if h == 1:
                 networks.y[t, 0] = arm
+    return chosen
+
+
+def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3):
+    """GraphUCB with features written down, in double precision. Only `Trust`, tested on its own, is the library's."""
+    K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
+    X, edges, trust = np.zeros((0, D)), None, Trust(V, K, exclusive=True)
+    theta, said, wrong = np.zeros((D, V * K)), {}, {}
+    q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
+    A = [ridge * np.eye(D) for _ in range(K)]
+
+    def graph():
+        return knn.normalized(knn.similarity(X, 5) if edges is None else knn.given(edges, len(X)))
+
+    def scores():
+        unit_theta = np.apply_along_axis(unit, 0, theta)
+        each = [F @ unit_theta[:, v * K : (v + 1) * K] for v, F in enumerate(views.features(graph(), X, V))]
+        return np.stack(each, axis=1)
+
+    def guess(t, p):
+        others = np.where(np.arange(K) == wrong[t], 0.0, p)
+        q[t], m[t] = others / others.sum(), hearsay
+        m[t, wrong[t]] = 1.0
+
+    def solve():
+        nonlocal theta
+        trust.refit()
+        now = scores()
+        for t in wrong:
+            guess(t, trust.probabilities(now[t]))
+        count = len(X)
+        theta = views.conjugate_gradients(graph(), X, V, m[:count], q[:count], ridge, theta, 4)
+        return count
+
+    def learn(t, arm, h):
+        if h == 1:
+            q[t], m[t] = np.arange(K) == arm, 1.0
+        else:
+            wrong[t] = arm
+            guess(t, trust.probabilities(said[t]))
+        for k in range(K):
+            if h == 1 or k == arm:
+                A[k] = A[k] + np.outer(X[t], X[t])
+
+    def append(x, neighbors):
+        nonlocal X, edges
+        if neighbors is not None:
+            edges = (edges or []) + [(len(X), other) for other in neighbors]
+        X = np.vstack([X, unit(x)])
+
+    for t, x in enumerate(stream.start.contexts.toarray()):
+        near = stream.start.edges
+        append(x, None if near is None else [int(min(e)) for e in near if max(e) == t])
+    for t in range(K):
+        learn(t, t, 1)
+    solved, chosen = solve(), []
+    for rnd in list(stream)[:steps]:
+        t = rnd.position
+        append(rnd.context.toarray()[0], rnd.neighbors)
+        if (t - solved) * patience >= t:
+            solved = solve()
+        said[t] = scores()[t]
+        widths = [np.sqrt(X[t] @ np.linalg.inv(A[k]) @ X[t]) for k in range(K)]
+        arm = argmax_first(trust.probabilities(said[t]) + alpha * np.array(widths))
+        chosen.append(arm)
+        h = stream.respond(rnd, stream.arms[arm])
+        if h is not None:
+            learn(t, arm, h)
+            trust.record(said[t], arm, h)
     return chosen

@@ -1,4 +1,4 @@
-"""What a method must beat to be worth its while: a constant arm, and scikit-learn's label spreading."""
+"""What a method is measured by: a constant arm, scikit-learn's label spreading, and what could be had at best."""
 
 import warnings
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from tacit.agents.base import BaseAgent, Scores
+from tacit.agents.base import REWARDED, BaseAgent, Scores
 from tacit.agents.contexts import room_for
+from tacit.agents.graphucb import GraphUCB
+from tacit.contracts import Arm
 from tacit.validate import check_number
 
 
@@ -95,3 +97,17 @@ class LabelSpreader(BaseAgent):
     def _learn(self, node: int, arm: int, reward: float | None) -> None:
         if reward is not None and reward > 0.5:
             self._labels[node] = arm
+
+
+@dataclass(kw_only=True, eq=False)
+class OracleFull(GraphUCB):
+    """GraphUCB that is told the right arm after every decision: the ceiling for learning from what comes in fact."""
+
+    def reveal(self, id: int, arm: Arm) -> None:
+        """Say which arm would have been right."""
+        node = self._check_pending(id)
+        right, chosen = self._arm_index[arm], int(self._chosen[node])
+        self._learn(node, right, 1.0)
+        if chosen != right and not self.one_right_arm:
+            self._learn(node, chosen, 0.0)
+        self._state[node] = REWARDED

@@ -6,7 +6,7 @@ from time import perf_counter
 
 import numpy as np
 
-from tacit.contracts import Agent, Trace
+from tacit.contracts import Agent, Told, Trace
 from tacit.errors import TacitError
 from tacit.experiments.progress import steps_bar
 from tacit.streams.stream import Stream
@@ -37,6 +37,7 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Tra
     began = perf_counter()
     start = stream.start
     ids = list(agent.warm_start(start.contexts, start.arms, edges=start.edges))  # by position in the stream
+    told, truth = agent if isinstance(agent, Told) else None, stream.truth
     waiting: list[tuple[int, int, int, float | None]] = []  # a heap of (when it comes, step, id, reward)
     for step, round in enumerate(stream):
         near = None if round.neighbors is None else [ids[position] for position in round.neighbors]
@@ -44,8 +45,12 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Tra
         decision = agent.decide(round.context, neighbors=near)
         decided = perf_counter()
         reward = stream.respond(round, decision.arm)
-        heapq.heappush(waiting, (step + stream.delay(round), step, decision.id, reward))
         answered = perf_counter()
+        if told:
+            reward = float(stream.is_right(round, decision.arm))
+            told.reveal(decision.id, stream.arms[truth[round.position]])
+        else:
+            heapq.heappush(waiting, (step + stream.delay(round), step, decision.id, reward))
         while waiting and waiting[0][0] <= step:
             agent.feedback(*heapq.heappop(waiting)[2:])
         step_seconds[step] = decided - before + perf_counter() - answered

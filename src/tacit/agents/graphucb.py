@@ -1,0 +1,156 @@
+"""GraphUCB: several views of a context over the graph, each trusted as far as it has proved right."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.agents.base import BaseAgent, Scores
+from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.graph import ContextGraph
+from tacit.agents.linear import ArmRidge
+from tacit.agents.trust import Trust
+from tacit.contracts import SparseRow
+from tacit.kernels import views
+from tacit.kernels.gcn import Rows
+from tacit.validate import check_number
+
+
+@dataclass(kw_only=True, eq=False)
+class GraphUCB(BaseAgent):
+    """The library's recommended agent; ``docs/graphucb.md`` tells the idea and what each part is worth.
+
+    Contexts x at unit length are nodes of a graph Â, given or of nearest neighbours. View v of a context is
+    f_v = (Â^v X) at unit length: the context, its neighbourhood, and so on. In each view every arm has a ridge
+    regression θ_vk on what is known of all contexts so far, over the graph as it is now:
+
+        s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α √(xᵀA_k⁻¹x))
+
+    reward 1    the target of ŷ is 1 and that of all other arms 0
+    reward 0    the target of ŷ is 0; the others share the rest as p does, at a weight of `hearsay`, and again each time
+                the regressions are solved
+    silence     nothing, but the context is a node of the graph: what is known of its neighbours goes through it
+
+    The trust β in the views and the arms' biases b are fitted to the answers that came (`Trust`). A_k = λI + Σ xxᵀ over
+    the contexts where arm k is known to be right or wrong. The regressions are solved, from where they are, whenever
+    the contexts have grown by a `patience`-th.
+
+    Arguments:
+        alpha: how much to explore: the weight of the widths √(xᵀA_k⁻¹x).
+        ridge: λ.
+        hops: how far a view looks; there are hops + 1 views.
+        neighbors: k of the nearest-neighbour graph, where no graph is given.
+        hearsay: the weight of what a wrong answer says about the other arms.
+        patience: the regressions are solved each time the contexts have grown by one part in this many.
+
+    Shapes: T contexts, D features, V views, K arms; θ is (D, V·K), `_targets` and `_weights` are (T, K).
+    """
+
+    alpha: float = 4.0
+    ridge: float = 0.5
+    hops: int = 3
+    neighbors: int = 5
+    hearsay: float = 0.3
+    patience: int = 100
+
+    SOLVER_STEPS = 4
+
+    def __post_init__(self) -> None:
+        """Refuse wrong parameters."""
+        super().__post_init__()
+        check_number("alpha", self.alpha, 0)
+        check_number("ridge", self.ridge, 1e-6)
+        check_number("hops", self.hops, 0, 8, whole=True)
+        check_number("neighbors", self.neighbors, 1, 1000, whole=True)
+        check_number("hearsay", self.hearsay, 0, 1)
+        check_number("patience", self.patience, 1, whole=True)
+
+    def _begin(self) -> None:
+        arms, dimension = len(self._arm_names), self._rows.dimension
+        self._views = self.hops + 1
+        self._unit = RowStore()  # the contexts at unit length
+        self._unit.dimension = dimension
+        self._graph = ContextGraph(self._unit, self.neighbors)
+        self._widths = ArmRidge(arms, dimension, self.ridge)
+        self._trust = Trust(self._views, arms, exclusive=self.one_right_arm)
+        self._theta = np.zeros((dimension, self._views * arms), np.float32)
+        self._unit_theta = self._theta.copy()  # at unit length
+        self._projected = np.zeros((0, self._views * arms), np.float32)  # X times that
+        self._targets = np.zeros((0, arms), np.float32)
+        self._weights = np.zeros((0, arms), np.float32)
+        self._wrong = np.zeros(0, np.int32)  # the arm that turned out wrong, or −1
+        self._said: dict[int, NDArray[np.float32]] = {}  # what the views said of decisions without an answer
+        self._solved = 0  # how many contexts there were when the regressions were last solved
+
+    def _widen(self, dimension: int) -> None:
+        self._unit.dimension = dimension
+        self._widths.widen(dimension)
+        more = ((0, dimension - len(self._theta)), (0, 0))
+        self._theta, self._unit_theta = np.pad(self._theta, more), np.pad(self._unit_theta, more)
+
+    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
+        columns, values = self._rows[node]
+        length = np.sqrt((values**2).sum())
+        self._unit.append(SparseRow(columns, values / length if length > 0 else values))
+        self._graph.add(node, neighbors)
+        self._projected = room_for(self._projected, node + 1, 0.0)
+        self._targets = room_for(self._targets, node + 1, 0.0)
+        self._weights = room_for(self._weights, node + 1, 0.0)
+        self._wrong = room_for(self._wrong, node + 1, -1)
+        row = self._unit[node]
+        self._projected[node] = row.values.astype(np.float32) @ self._unit_theta[row.columns]
+
+    def _started(self) -> None:
+        self._solve()
+
+    def _score(self, node: int) -> Scores:
+        if (node - self._solved) * self.patience >= node:
+            self._solve()
+        adjacency = self._graph.adjacency
+        scales = views.unit_scales(adjacency, self._unit.rows, np.array([node]), self._views, self._unit.dimension)
+        said = views.project(adjacency, self._projected[: node + 1], node, self._views) * scales[0][:, None]
+        self._said[node] = said
+        _, widths = self._widths.scores(self._unit[node], self.alpha)
+        return self._trust.probabilities(said), widths
+
+    def _learn(self, node: int, arm: int, reward: float | None) -> None:
+        said = self._said.pop(node, None)
+        if reward is None:
+            return
+        self._targets[node, arm], self._weights[node, arm] = reward, 1.0
+        if self.one_right_arm and reward == 1:
+            self._targets[node] = np.arange(len(self._arm_names)) == arm
+            self._weights[node] = 1.0
+        elif self.one_right_arm and reward == 0:
+            self._wrong[node] = arm
+            if said is not None:
+                self._guess_others(np.array([node]), self._trust.probabilities(said)[None])
+        self._widths.learn(self._unit[node], arm, reward, one_right_arm=self.one_right_arm)
+        if said is not None:
+            self._trust.record(said, arm, reward)
+
+    def _guess_others(self, nodes: NDArray[np.int64], probabilities: NDArray[np.float64]) -> None:
+        """Where an arm turned out wrong, share what is left among the others as they are believed now."""
+        wrong = self._wrong[nodes]
+        probabilities[np.arange(len(nodes)), wrong] = 0.0
+        self._targets[nodes] = probabilities / np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-9)
+        self._weights[nodes] = self.hearsay
+        self._weights[nodes, wrong] = 1.0
+
+    def _solve(self) -> None:
+        """Fit the trust, look at all contexts anew over the graph as it is, and move the regressions."""
+        count = self._solved = self._rows.count
+        adjacency, contexts = self._graph.adjacency, self._unit.rows
+        singles = Rows(contexts.indptr, contexts.columns, contexts.values.astype(np.float32))
+        scales = views.unit_scales(adjacency, contexts, np.arange(count), self._views, self._unit.dimension)
+        self._trust.refit()
+        doubtful = np.flatnonzero(self._wrong[:count] >= 0)
+        if len(doubtful):
+            said = views.predict(adjacency, singles, scales, self._unit_theta)[doubtful]
+            probabilities = self._trust.probabilities(said.reshape(len(doubtful), self._views, -1))
+            self._guess_others(doubtful, probabilities)
+        evidence = self._weights[:count], self._targets[:count]
+        views.solve(adjacency, singles, scales, *evidence, self.ridge, self._theta, self.SOLVER_STEPS)
+        lengths = np.linalg.norm(self._theta, axis=0)
+        self._unit_theta = np.asarray(self._theta / np.where(lengths > 0, lengths, 1.0), np.float32)
+        self._projected[:count] = views.times(singles, self._unit_theta)

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from tacit.agents import trust
+
+
+def answers(exclusive, seed=0, count=400, views=3, arms=4):
+    """Views of which the first is good, the second noise and the third good but faint; a chosen arm and its answer."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(arms, size=count)
+    right = np.eye(arms)[truth]
+    noise = rng.normal(size=(count, views, arms))
+    scores = (np.stack([right, 0 * right, 0.3 * right], axis=1) + 0.4 * noise).astype(np.float32)
+    chosen = rng.integers(arms, size=count)
+    return scores, chosen, (chosen == truth).astype(float), trust.Trust(views, arms, exclusive=exclusive)
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_the_fit_is_the_most_likely_one(exclusive):
+    scores, chosen, rewards, fitted = answers(exclusive)
+    for said, arm, reward in zip(scores, chosen, rewards, strict=True):
+        fitted.record(said, arm, reward)
+    first = fitted.views.copy()
+    for _ in range(10):
+        fitted.refit()
+
+    def loss(parameters):
+        views, bias = parameters[:3], parameters[3:]
+        logits = np.einsum("v,nvk->nk", views, scores.astype(float)) + bias
+        if exclusive:
+            p = np.exp(logits - logits.max(axis=1, keepdims=True))
+            p /= p.sum(axis=1, keepdims=True)
+        else:
+            p = 1 / (1 + np.exp(-logits))
+        p = p[np.arange(len(p)), chosen]
+        likelihood = np.where(rewards == 1, np.log(p), np.log(1 - p)).sum()
+        hold = trust.TRUST_PRIOR / first**2 @ (views - first) ** 2 + trust.BIAS_PRIOR * bias @ bias
+        return hold / 2 - likelihood
+
+    bounds = [(0, None)] * 3 + [(None, None)] * 4
+    best = minimize(loss, np.concatenate([first, np.zeros(4)]), bounds=bounds)
+    assert loss(np.concatenate([fitted.views, fitted.bias])) < best.fun + 0.1
+    assert fitted.views[0] > fitted.views[2] > fitted.views[1], "trust follows what was right"
+
+
+def test_old_answers_make_room_for_new_ones(monkeypatch):
+    monkeypatch.setattr(trust, "RECORDS", 50)
+    scores, chosen, rewards, kept = answers(exclusive=True)
+    *_, fresh = answers(exclusive=True)
+    for i in range(230):
+        kept.record(scores[i], chosen[i], rewards[i])
+        if i >= 180:
+            fresh.record(scores[i], chosen[i], rewards[i])
+    kept.refit()
+    fresh.refit()
+    np.testing.assert_allclose(kept.views, fresh.views, rtol=1e-6)
+
+
+def test_nothing_is_fitted_to_nothing():
+    *_, trusted = answers(exclusive=True)
+    before = trusted.views.copy()
+    trusted.refit()
+    np.testing.assert_array_equal(trusted.views, before)
