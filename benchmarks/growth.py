@@ -17,7 +17,7 @@ import tacit
 from tacit.experiments.memory import peak_mb
 
 SIZES = (1000, 3000, 10_000, 30_000)
-AGENTS = ("linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb")
+AGENTS = ("linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb", "graphucb")
 ARMS, FEATURES, ENTRIES, STEPS = 5, 1000, 20, 30
 
 
@@ -38,7 +38,7 @@ def stream_of(count):
 def measure(name):
     """One agent at all sizes: (t, milliseconds a step, peak megabytes)."""
     X, y = stream_of(SIZES[-1] + 1)
-    settings = {} if name == "linucb" else {"warmup": 0} if "ucb" in name else {}
+    settings = {"warmup": 0} if name == "gcnucb" or "ilinucb" in name else {}
     if name in ("rogcn", "gcnucb"):
         settings["start_epochs"] = 1
     if name == "bilinucb-gcn":

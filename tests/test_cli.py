@@ -142,7 +142,7 @@ def test_demo_shows_a_table_and_draws_a_picture(tmp_path):
     result = tacit("demo", "--out", tmp_path / "demo", "--json")
     assert result.returncode == 0, result.stderr
     records = json.loads(result.stdout)
-    assert [record["method"] for record in records] == ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb"]
+    assert [record["method"] for record in records] == ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "graphucb"]
     assert (tmp_path / "demo" / "running-accuracy.png").stat().st_size > 10_000
     assert (tmp_path / "demo" / "running-accuracy.png").read_bytes().startswith(b"\x89PNG")
 

@@ -66,7 +66,7 @@ def test_enough_steps_solve_every_regression(seed, V, ridge):
     scales = scales_of(A_hat, X, V).astype(np.float32)
     for _ in range(8):  # from where it is, again and again: single precision stalls a long run
         views.solve(adjacency, contexts, scales, weights, targets, ridge, theta, 8)
-    wanted = oracle.solutions(A_hat, X, V, weights.astype(float), targets.astype(float), ridge)
+    wanted = oracle.solutions(oracle.features(A_hat, X, V), weights.astype(float), targets.astype(float), ridge)
     np.testing.assert_allclose(theta, wanted, rtol=2e-3, atol=2e-3)
 
 
@@ -74,6 +74,6 @@ def test_enough_steps_solve_every_regression(seed, V, ridge):
 @given(seed=seeds, steps=st.integers(1, 5))
 def test_some_steps_are_those_of_conjugate_gradients(seed, steps):
     adjacency, contexts, A_hat, X, weights, targets, theta = problem(seed, V=2)
-    wanted = oracle.conjugate_gradients(A_hat, X, 2, weights, targets, 1.0, theta.astype(float), steps)
+    wanted = oracle.conjugate_gradients(oracle.features(A_hat, X, 2), weights, targets, 1.0, theta.astype(float), steps)
     views.solve(adjacency, contexts, scales_of(A_hat, X, 2).astype(np.float32), weights, targets, 1.0, theta, steps)
     np.testing.assert_allclose(theta, wanted, rtol=2e-3, atol=2e-3)

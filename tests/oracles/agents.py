@@ -215,21 +215,29 @@ def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
     return chosen
 
 
-def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3):
+def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3):  # noqa: PLR0915
     """GraphUCB with features written down, in double precision. Only `Trust`, tested on its own, is the library's."""
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
     X, edges, trust = np.zeros((0, D)), None, Trust(V, K, exclusive=True)
     theta, said, wrong = np.zeros((D, V * K)), {}, {}
     q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
     A = [ridge * np.eye(D) for _ in range(K)]
+    scales, scaled = np.zeros((steps + K, V)), 0
 
     def graph():
         return knn.normalized(knn.similarity(X, 5) if edges is None else knn.given(edges, len(X)))
 
     def scores():
         unit_theta = np.apply_along_axis(unit, 0, theta)
-        each = [F @ unit_theta[:, v * K : (v + 1) * K] for v, F in enumerate(views.features(graph(), X, V))]
-        return np.stack(each, axis=1)
+        return np.stack([F @ unit_theta[:, v * K : (v + 1) * K] for v, F in enumerate(features())], axis=1)
+
+    def features():
+        A_hat = graph()
+        return [np.linalg.matrix_power(A_hat, v) @ X * scales[: len(X), v : v + 1] for v in range(V)]
+
+    def scale(rows):
+        for v in range(V):
+            scales[rows, v] = 1 / np.linalg.norm((np.linalg.matrix_power(graph(), v) @ X)[rows], axis=1)
 
     def guess(t, p):
         others = np.where(np.arange(K) == wrong[t], 0.0, p)
@@ -237,13 +245,16 @@ def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.
         m[t, wrong[t]] = 1.0
 
     def solve():
-        nonlocal theta
+        nonlocal theta, scaled
+        if len(X) * 10 >= scaled * 11:
+            scaled = len(X)
+            scale(range(scaled))
         trust.refit()
         now = scores()
         for t in wrong:
             guess(t, trust.probabilities(now[t]))
         count = len(X)
-        theta = views.conjugate_gradients(graph(), X, V, m[:count], q[:count], ridge, theta, 4)
+        theta = views.conjugate_gradients(features(), m[:count], q[:count], ridge, theta, 4)
         return count
 
     def learn(t, arm, h):
@@ -271,6 +282,7 @@ def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.
     for rnd in list(stream)[:steps]:
         t = rnd.position
         append(rnd.context.toarray()[0], rnd.neighbors)
+        scale([t])
         if (t - solved) * patience >= t:
             solved = solve()
         said[t] = scores()[t]

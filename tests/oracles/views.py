@@ -13,22 +13,22 @@ def features(A_hat, X, V):
     return found
 
 
-def systems(A_hat, X, V, weights, targets, ridge):
+def systems(features, weights, targets, ridge):
     """The normal equations of every view and arm, in the order of the columns of θ."""
-    for F in features(A_hat, X, V):
+    for F in features:
         for k in range(weights.shape[1]):
             M = np.diag(weights[:, k].astype(float))
-            yield F.T @ M @ F + ridge * np.eye(X.shape[1]), F.T @ M @ targets[:, k]
+            yield F.T @ M @ F + ridge * np.eye(F.shape[1]), F.T @ M @ targets[:, k]
 
 
-def solutions(A_hat, X, V, weights, targets, ridge):
-    return np.stack([np.linalg.solve(A, b) for A, b in systems(A_hat, X, V, weights, targets, ridge)], axis=1)
+def solutions(features, weights, targets, ridge):
+    return np.stack([np.linalg.solve(A, b) for A, b in systems(features, weights, targets, ridge)], axis=1)
 
 
-def conjugate_gradients(A_hat, X, V, weights, targets, ridge, theta, steps):
+def conjugate_gradients(features, weights, targets, ridge, theta, steps):
     """Hestenes and Stiefel (1952), column by column."""
     theta = theta.copy()
-    for u, (A, b) in enumerate(systems(A_hat, X, V, weights, targets, ridge)):
+    for u, (A, b) in enumerate(systems(features, weights, targets, ridge)):
         x = theta[:, u]
         r = b - A @ x
         p = r.copy()

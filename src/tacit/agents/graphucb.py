@@ -15,6 +15,9 @@ from tacit.kernels import views
 from tacit.kernels.gcn import Rows
 from tacit.validate import check_number
 
+STALE = 10
+"""Contexts may be one part in this many more before the lengths of all views are taken again: they hardly change."""
+
 
 @dataclass(kw_only=True, eq=False)
 class GraphUCB(BaseAgent):
@@ -80,7 +83,9 @@ class GraphUCB(BaseAgent):
         self._weights = np.zeros((0, arms), np.float32)
         self._wrong = np.zeros(0, np.int32)  # the arm that turned out wrong, or −1
         self._said: dict[int, NDArray[np.float32]] = {}  # what the views said of decisions without an answer
+        self._scales = np.zeros((0, self._views), np.float32)  # what brings each view of a context to unit length
         self._solved = 0  # how many contexts there were when the regressions were last solved
+        self._scaled = 0  # and when all scales were last made
 
     def _widen(self, dimension: int) -> None:
         self._unit.dimension = dimension
@@ -94,6 +99,7 @@ class GraphUCB(BaseAgent):
         self._unit.append(SparseRow(columns, values / length if length > 0 else values))
         self._graph.add(node, neighbors)
         self._projected = room_for(self._projected, node + 1, 0.0)
+        self._scales = room_for(self._scales, node + 1, 0.0)
         self._targets = room_for(self._targets, node + 1, 0.0)
         self._weights = room_for(self._weights, node + 1, 0.0)
         self._wrong = room_for(self._wrong, node + 1, -1)
@@ -101,14 +107,15 @@ class GraphUCB(BaseAgent):
         self._projected[node] = row.values.astype(np.float32) @ self._unit_theta[row.columns]
 
     def _started(self) -> None:
+        self._scaled = 0
         self._solve()
 
     def _score(self, node: int) -> Scores:
+        self._scale(np.array([node]))
         if (node - self._solved) * self.patience >= node:
             self._solve()
-        adjacency = self._graph.adjacency
-        scales = views.unit_scales(adjacency, self._unit.rows, np.array([node]), self._views, self._unit.dimension)
-        said = views.project(adjacency, self._projected[: node + 1], node, self._views) * scales[0][:, None]
+        said = views.project(self._graph.adjacency, self._projected[: node + 1], node, self._views)
+        said *= self._scales[node][:, None]
         self._said[node] = said
         _, widths = self._widths.scores(self._unit[node], self.alpha)
         return self._trust.probabilities(said), widths
@@ -137,12 +144,20 @@ class GraphUCB(BaseAgent):
         self._weights[nodes] = self.hearsay
         self._weights[nodes, wrong] = 1.0
 
+    def _scale(self, nodes: NDArray[np.int64]) -> None:
+        """See how long the views of some contexts are, over the graph as it is."""
+        of = self._graph.adjacency, self._unit.rows
+        self._scales[nodes] = views.unit_scales(*of, nodes, self._views, self._unit.dimension)
+
     def _solve(self) -> None:
         """Fit the trust, look at all contexts anew over the graph as it is, and move the regressions."""
         count = self._solved = self._rows.count
         adjacency, contexts = self._graph.adjacency, self._unit.rows
         singles = Rows(contexts.indptr, contexts.columns, contexts.values.astype(np.float32))
-        scales = views.unit_scales(adjacency, contexts, np.arange(count), self._views, self._unit.dimension)
+        if count * STALE >= self._scaled * (STALE + 1):
+            self._scaled = count
+            self._scale(np.arange(count))
+        scales = self._scales[:count]
         self._trust.refit()
         doubtful = np.flatnonzero(self._wrong[:count] >= 0)
         if len(doubtful):

@@ -36,7 +36,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """The whole idea in under a minute: methods side by side on handwritten digits, half of the answers silent."""
-    methods = ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb"]
+    methods = ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "graphucb"]
     data = catalog.load_dataset("digits", scaling="l2")
     if not as_json:
         out.print(
