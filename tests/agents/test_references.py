@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+from sklearn.semi_supervised import LabelSpreading
+
+import tacit
+from tacit.experiments.checks import toy_data
+from tacit.streams.stream import Stream
+
+
+def test_majority_plays_what_was_rewarded_most_whatever_the_context():
+    agent = tacit.make("majority", arms=["a", "b", "c"])
+    agent.warm_start(np.eye(3), ["a", "b", "c"])
+    rewards = {"a": 0.0, "b": 1.0, "c": 0.0}
+    arms = []
+    for step in range(12):
+        decision = agent.decide(np.eye(3)[step % 3])
+        arms.append(decision.arm)
+        agent.feedback(decision.id, rewards[decision.arm])
+    assert arms[arms.index("b") :] == ["b"] * (12 - arms.index("b")), "the first to earn a second reward stays ahead"
+    np.testing.assert_allclose(decision.scores.sum(), 1.0)
+
+
+def test_label_spreading_is_that_of_scikit_learn_at_each_refit():
+    stream = Stream(toy_data(rows=90, seed=0), missing=0.3, seed=0)
+    agent = tacit.make("labelspreading", arms=stream.arms, every=20)
+    agent.warm_start(stream.start.contexts, stream.start.arms)
+    labels = [stream.arms.index(arm) for arm in stream.start.arms]
+    X, known = stream.start.contexts.toarray(), list(labels)
+    model, refits = LabelSpreading(kernel="knn", n_neighbors=len(X)).fit(X, known), 0
+    fitted = len(X)
+    for round in stream:
+        due = len(X) - fitted >= 20
+        X = np.vstack([X, round.context.toarray()])
+        if due:
+            model = LabelSpreading(kernel="knn", n_neighbors=7).fit(X, [*known, -1])
+            fitted, refits = len(X), refits + 1
+        decision = agent.decide(round.context)
+        if refits:
+            np.testing.assert_allclose(decision.scores[model.classes_], model.predict_proba(X[-1:])[0], atol=1e-6)
+        reward = stream.respond(round, decision.arm)
+        agent.feedback(decision.id, reward)
+        known.append(stream.arms.index(decision.arm) if reward == 1 else -1)
+    assert refits == 4
+
+
+def test_the_oracle_is_told_every_time_whatever_is_silent():
+    data = toy_data(rows=120, seed=1)
+    told = [
+        tacit.evaluate(tacit.make("oracle-full", arms=data.arms), Stream(data, missing=missing, seed=0)).choices
+        for missing in (0.0, 0.9)
+    ]
+    np.testing.assert_array_equal(*told)
+    agent = tacit.make("oracle-full", arms=data.arms)
+    decision = agent.decide([1.0, 0.0])
+    agent.reveal(decision.id, data.arms[1])
+    with pytest.raises(tacit.TacitError, match="had a reward"):
+        agent.feedback(decision.id, 1)
