@@ -202,7 +202,7 @@ def test_demo_without_matplotlib_shows_the_table_and_says_what_is_missing(tmp_pa
     code = f"import sys; sys.path.insert(0, {folder!r}); sys.argv[1:] = ['demo', '--out', {folder!r}, '--json']"
     code += "; from tacit.cli import main; main()"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (result.returncode, len(json.loads(result.stdout))) == (2, 4)
+    assert (result.returncode, len(json.loads(result.stdout))) == (2, 5)
     assert "pip install 'tacit[plot]'" in result.stderr
 
 
