@@ -36,7 +36,7 @@ def main():
         if part == "growth":
             text.append("![Milliseconds a step against the number of contexts](growth.png)\n")
     whole = DOCS / "performance.md"
-    kept = whole.read_text(encoding="utf-8").partition("## The whole")[1:] if whole.exists() else ()
+    kept = whole.read_text(encoding="utf-8").partition("## The first call")[1:] if whole.exists() else ()
     whole.write_text("\n".join(text) + "\n" * bool(kept) + "".join(kept), encoding="utf-8")
     print(f"{whole} written, {datetime.now(UTC):%H:%M} UTC")
 
