@@ -46,6 +46,108 @@ class Decision:
     propensity: float
 
 
+class Voice(NamedTuple):
+    """A context that spoke for or against an arm.
+
+    `reward` is what its own `arm` earned there, or what is supposed if `imputed`; `closeness` says how near it is: its
+    weight in the graph over one and two steps, or the cosine where there is no graph.
+    """
+
+    id: int
+    arm: Arm
+    reward: float
+    imputed: bool
+    closeness: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Explanation:
+    """Why an arm was chosen.
+
+    `scores` and `widths` (K,) are what was said then, in the order of `arms` and NaN for arms that came later; the
+    voices are those of now, the closest first. `reward` is what was observed, `supposed` what was learned in silence,
+    None where there is none; `imputed_share` is how much of what is known of this arm was supposed.
+    """
+
+    id: int
+    arm: Arm
+    state: str
+    reward: float | None
+    supposed: float | None
+    propensity: float
+    arms: tuple[Arm, ...]
+    scores: NDArray[np.float64]
+    widths: NDArray[np.float64]
+    second: Arm | None
+    spoke_for: tuple[Voice, ...]
+    spoke_against: tuple[Voice, ...]
+    imputed_share: float
+
+    def __str__(self) -> str:
+        """As a person would say it."""
+        k = self.arms.index(self.arm)
+        lines = [f"decision {self.id} is {self.state}: {self.arm}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}"]
+        if self.second is not None:
+            k = self.arms.index(self.second)
+            lines.append(f"second: {self.second}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}")
+        for side, voices in (("for", self.spoke_for), ("against", self.spoke_against)):
+            for voice in voices:
+                earned = "is supposed to have earned" if voice.imputed else "earned"
+                lines.append(
+                    f"{side}: {voice.arm} {earned} {voice.reward:.2g} in {voice.id} (closeness {voice.closeness:.2f})"
+                )
+        lines.append(f"supposed is {self.imputed_share:.0%} of what is known of {self.arm}")
+        return "\n".join(lines)
+
+
+class Calibration(NamedTuple):
+    """What was supposed in silence, held against truths that landed after all.
+
+    `truths` of them, the Brier score (mean squared error), and for each tenth of the range that has any: what was
+    supposed on average, what was earned on average, and how often.
+    """
+
+    truths: int
+    brier: float
+    bins: tuple[tuple[float, float, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How an agent is doing.
+
+    decisions              made, in all
+    remembered             contexts that the agent holds; of them pending, rewarded, silent, given (labelled rows)
+    late, corrected        truths that landed after silence; rewards that were changed
+    expired                decisions called silent by time
+    withdrawn, forgotten   decisions taken back; contexts dropped at `max_nodes`, of which `unheard` were pending
+    imputed_share          how much of what is known was supposed
+    calibration            None before any truth landed late on a supposition
+    reward_rate            mean of the observed rewards that are remembered; `recent_reward_rate` of the last hundred
+    drift                  how many standard errors the recent rate is from the one before; None where there are too few
+    memory                 bytes in arrays
+    """
+
+    decisions: int
+    remembered: int
+    pending: int
+    rewarded: int
+    silent: int
+    given: int
+    late: int
+    corrected: int
+    expired: int
+    withdrawn: int
+    forgotten: int
+    unheard: int
+    imputed_share: float
+    calibration: Calibration | None
+    reward_rate: float | None
+    recent_reward_rate: float | None
+    drift: float | None
+    memory: int
+
+
 class ContextSpace(NamedTuple):
     """What an agent sees: contexts (T, V, L), one view of each for all arms (V = 1) or for every arm, and θ (K, L)."""
 
@@ -165,6 +267,15 @@ class Imputer(Protocol):
 
     def learn(self, node: int, arm: int, reward: float) -> None:
         """A reward was observed."""
+
+    def unlearn(self, node: int, arm: int, reward: float) -> None:
+        """It was not: take it back."""
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all contexts but these nodes, which are renumbered in their order."""
+
+    def add_arm(self, like: int | None) -> None:
+        """There is one arm more, which begins with what is known of another, or with nothing."""
 
     def impute(self, node: int, arm: int) -> float:
         """The reward, from 0 to 1, that an arm would have earned at a context."""

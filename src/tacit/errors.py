@@ -21,8 +21,12 @@ class UnknownDecision(TacitError):
     """An id that this agent never gave out."""
 
 
+class ForgottenDecision(UnknownDecision):
+    """An id of a decision that was withdrawn, or that is older than the agent remembers."""
+
+
 class AlreadyAnswered(TacitError):
-    """Feedback for a decision that had its feedback."""
+    """Feedback that cannot be taken: the arm is known, or the agent cannot take back what it has learned."""
 
 
 class UnknownName(TacitError):

@@ -87,6 +87,6 @@ def test_a_bounded_imputation_stays_within_the_belief(seed):
     for step in range(30):
         decision = agent.decide(rng.random(4))
         arm, low = decision.arm, decision.scores - decision.widths
-        imputed = agent._imputed(decision.id, arm)
+        imputed = agent._impute(decision.id, arm)
         assert low[arm] - 1e-9 <= imputed <= decision.scores[arm] + decision.widths[arm] + 1e-9
         agent.feedback(decision.id, (1, 0, None)[step % 3])

@@ -53,8 +53,8 @@ def test_every_flipped_bit_and_every_cut_is_refused(saved, tmp_path):
 def test_another_version_and_another_file_say_so(saved, tmp_path):
     whole = saved.read_bytes()
     other = tmp_path / "other"
-    other.write_bytes(whole[:7] + b"\x02" + whole[8:])
-    with pytest.raises(InvalidData, match="another version.*format 02"):
+    other.write_bytes(whole[:7] + b"\x01" + whole[8:])
+    with pytest.raises(InvalidData, match="another version.*format 01, this one reads 02"):
         tacit.load(other)
     other.write_bytes(b"PK\x03\x04 something else")
     with pytest.raises(InvalidData, match="not a file of a tacit agent"):

@@ -3,6 +3,7 @@ import pytest
 from scipy.optimize import minimize
 
 from tacit.agents import trust
+from tacit.agents.graphucb import ABSENT
 
 
 def answers(exclusive, seed=0, count=400, views=3, arms=4):
@@ -19,11 +20,9 @@ def answers(exclusive, seed=0, count=400, views=3, arms=4):
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_the_fit_is_the_most_likely_one(exclusive):
     scores, chosen, rewards, fitted = answers(exclusive)
-    for said, arm, reward in zip(scores, chosen, rewards, strict=True):
-        fitted.record(said, arm, reward)
     first = fitted.views.copy()
     for _ in range(10):
-        fitted.refit()
+        fitted.refit(scores, chosen, rewards)
 
     def loss(parameters):
         views, bias = parameters[:3], parameters[3:]
@@ -44,21 +43,18 @@ def test_the_fit_is_the_most_likely_one(exclusive):
     assert fitted.views[0] > fitted.views[2] > fitted.views[1], "trust follows what was right"
 
 
-def test_old_answers_make_room_for_new_ones(monkeypatch):
-    monkeypatch.setattr(trust, "RECORDS", 50)
-    scores, chosen, rewards, kept = answers(exclusive=True)
-    *_, fresh = answers(exclusive=True)
-    for i in range(230):
-        kept.record(scores[i], chosen[i], rewards[i])
-        if i >= 180:
-            fresh.record(scores[i], chosen[i], rewards[i])
-    kept.refit()
-    fresh.refit()
-    np.testing.assert_allclose(kept.views, fresh.views, rtol=1e-6)
+def test_an_arm_that_was_not_there_changes_nothing():
+    scores, chosen, rewards, fitted = answers(exclusive=True)
+    *_, grown = answers(exclusive=True)
+    fitted.refit(scores, chosen, rewards)
+    grown.add_arm(None)
+    grown.refit(np.pad(scores, ((0, 0), (0, 0), (0, 1)), constant_values=ABSENT), chosen, rewards)
+    np.testing.assert_allclose(grown.views, fitted.views, rtol=1e-9)
+    np.testing.assert_allclose(grown.bias, [*fitted.bias, 0.0], rtol=1e-9)
 
 
 def test_nothing_is_fitted_to_nothing():
     *_, trusted = answers(exclusive=True)
     before = trusted.views.copy()
-    trusted.refit()
+    trusted.refit(np.zeros((0, 3, 4), np.float32), np.zeros(0, np.int32), np.zeros(0))
     np.testing.assert_array_equal(trusted.views, before)

@@ -219,7 +219,7 @@ def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.
     """GraphUCB with features written down, in double precision. Only `Trust`, tested on its own, is the library's."""
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
     X, edges, trust = np.zeros((0, D)), None, Trust(V, K, exclusive=True)
-    theta, said, wrong = np.zeros((D, V * K)), {}, {}
+    theta, said, wrong, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
     q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
     A = [ridge * np.eye(D) for _ in range(K)]
     scales, scaled = np.zeros((steps + K, V)), 0
@@ -249,7 +249,12 @@ def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.
         if len(X) * 10 >= scaled * 11:
             scaled = len(X)
             scale(range(scaled))
-        trust.refit()
+        answered = sorted(rewards)
+        trust.refit(
+            np.array([said[t] for t in answered]),
+            np.array([chosen[t - K] for t in answered]),
+            np.array([rewards[t] for t in answered]),
+        )
         now = scores()
         for t in wrong:
             guess(t, trust.probabilities(now[t]))
@@ -292,5 +297,5 @@ def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.
         h = stream.respond(rnd, stream.arms[arm])
         if h is not None:
             learn(t, arm, h)
-            trust.record(said[t], arm, h)
+            rewards[t] = h
     return chosen

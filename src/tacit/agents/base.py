@@ -1,51 +1,59 @@
 """What all agents share: ids, arms, bookkeeping and the refusal of bad input. The maths is in their hooks."""
 
-from abc import ABC, abstractmethod
+import copy
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.agents import storage
-from tacit.agents.contexts import ContextReader, RowStore, room_for
-from tacit.contracts import Arm, Context, Decision, SparseRow
-from tacit.errors import AlreadyAnswered, InvalidReward, TacitError, UnknownArm, UnknownDecision
+from tacit.agents import account, border, memory, storage
+from tacit.agents.contexts import ContextReader
+from tacit.agents.ledger import GIVEN, PENDING
+from tacit.agents.life import DecisionLife
+from tacit.contracts import Arm, Context, Decision, Explanation, Health, SparseRow
+from tacit.errors import TacitError, UnknownArm
 from tacit.kernels.border import best
-from tacit.validate import check_choice, check_number, undirected_edges
+from tacit.validate import check_choice, check_number
 
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 TIE = 1e-9
 """How close two upper bounds must be to count as equal, relative to their size."""
 
-PENDING, REWARDED, SILENT, GIVEN = range(4)
+PURPOSES = (1, 6, 7)
+"""Of the agent's own randomness: learning, choosing, forgetting. A stream of the same seed has other purposes."""
 
 
 @dataclass(kw_only=True, eq=False)
-class BaseAgent(ABC):
+class BaseAgent(DecisionLife):
     """An agent with two verbs: `decide` on a context, give `feedback` on what came of it.
 
-    Arguments:
+    Arguments, beside those of `DecisionLife`:
         arms: the arms' names, or how many there are (then they are called 0 … K−1).
         seed: determines all randomness of the agent.
-        one_right_arm: a reward of 1 for one arm means 0 for all others.
         ties: among equally good arms "balance" takes the one chosen least so far, which spreads the decisions that come
             before any feedback; "first" takes the first.
+        epsilon, temperature: chance, so that logs can be evaluated later: with probability `epsilon` any arm, else the
+            best, or, with a temperature τ > 0, arm k in proportion to exp(bound_k / τ).
+        memory_limit: in bytes; the agent refuses to begin, or to take in more features or arms, where its estimate is
+            above. None is what the machine has.
 
     A subclass stores its parameters as dataclass fields and fills in the hooks: `_begin` makes its state when the
-    number of features is known, `_arrive` takes in a context, `_score` judges the arms there, `_learn` takes the
-    feedback, `_widen` makes room for features that were not named before. A context is known by its `node`, the
-    number under which `self._rows` keeps it and which is also the id of the decision.
+    number of features is known, `_arrive` takes in a context, `_score` judges the arms there, `_learn` takes what is
+    known, or supposed, of the arm chosen there and `_unlearn` takes the same back. A context is known by its `node`,
+    the number under which `self._rows` and `self._ledger` keep it.
     """
 
     arms: Sequence[Arm] | int
     seed: int = 0
-    one_right_arm: bool = True
     ties: str = "balance"
+    epsilon: float = 0.0
+    temperature: float = 0.0
+    memory_limit: float | None = None
 
     def __init_subclass__(cls) -> None:
         """Agents that are defined elsewhere can be saved too."""
@@ -53,22 +61,23 @@ class BaseAgent(ABC):
 
     def __post_init__(self) -> None:
         """Refuse wrong parameters; everything else waits until the first context."""
-        names = _arm_names(self.arms)
+        names = border.arm_names(self.arms)
+        self._check_life()
         check_number("seed", self.seed, 0, whole=True)
-        check_choice("one_right_arm", self.one_right_arm, (True, False))
         check_choice("ties", self.ties, ("balance", "first"))
+        check_number("epsilon", self.epsilon, 0, 1)
+        check_number("temperature", self.temperature, 0)
+        if self.memory_limit is not None:
+            check_number("memory_limit", self.memory_limit, 0)
         self._arm_names = names
         self._arm_index = {name: k for k, name in enumerate(names)}
+        self._active = np.ones(len(names), np.bool_)
+        self._choice: NDArray[np.bool_] | None = None  # the same where an arm is retired
         self._reader = ContextReader()
-        self._rows = RowStore()
-        self._chosen = np.zeros(0, np.int32)
-        self._state = np.zeros(0, np.int8)
-        self._decisions = 0
-        self._times_chosen = np.zeros(len(names), np.int64)
-        # Purpose 1: a stream of the same seed has other purposes and draws other numbers.
-        self._rng = np.random.default_rng([self.seed, 1])
+        self._begin_life(len(names))
+        self._rng, self._chance, self._lots = (np.random.default_rng([self.seed, purpose]) for purpose in PURPOSES)
 
-    # The public face.
+    # The public face: deciding.
 
     @property
     def params(self) -> dict[str, Any]:
@@ -77,8 +86,13 @@ class BaseAgent(ABC):
 
     @property
     def arm_names(self) -> tuple[Arm, ...]:
-        """The arms by name, in the order of `Decision.scores`."""
+        """The arms by name, in the order of `Decision.scores`; retired ones keep their place."""
         return self._arm_names
+
+    @property
+    def active_arms(self) -> tuple[Arm, ...]:
+        """The arms that can be chosen."""
+        return tuple(name for name, active in zip(self._arm_names, self._active, strict=True) if active)
 
     def warm_start(self, X0: Any, y0: Any, edges: Any = None) -> list[int]:
         """Learn from contexts whose right arm is known, and return the ids of these rows.
@@ -89,35 +103,57 @@ class BaseAgent(ABC):
             edges: where you have a graph, pairs of rows of X0 that it connects (an empty list is a graph too).
         """
         rows, reader = self._reader.read_all(X0)
-        labels = self._check_arms(y0, len(rows))
-        adjacent = self._check_edges(edges, len(rows))
+        labels = border.label_places(y0, self._arm_index, len(rows))
+        adjacent = border.earlier_ends(edges, len(rows))
+        if self.max_nodes is not None and len(rows) > self.max_nodes:
+            raise TacitError(f"{len(rows)} labelled rows do not fit into max_nodes={self.max_nodes}")
         self._make_room(reader.dimension or 0)
         self._reader = reader
+        self._make_space(len(rows))
         nodes: list[int] = []
         for row, label, near in zip(rows, labels, adjacent, strict=True):
-            node = self._admit(row, label, GIVEN)
+            node = self._admit(row, GIVEN, self._now())
+            self._ledger.arm[node] = label
             self._arrive(node, None if near is None else [nodes[i] for i in near])
             nodes.append(node)
-        for node, label in zip(nodes, labels, strict=True):
-            self._learn(node, label, 1.0)
+        for node in nodes:
+            self._know(node, 1.0, imputed=False)
         self._started()
-        return nodes
+        return self._ledger.id[nodes].tolist()  # type: ignore[no-any-return]
 
-    def decide(self, x: Context, neighbors: Sequence[int] | None = None) -> Decision:
+    def decide(
+        self,
+        x: Context,
+        neighbors: Sequence[int] | None = None,
+        *,
+        allowed: Sequence[Arm] | None = None,
+        at: float | None = None,
+    ) -> Decision:
         """Choose an arm for a context.
 
         Arguments:
             x: a 1-d array, a sparse matrix of one row, or {feature: value}.
             neighbors: where you have a graph, the ids of earlier decisions and `warm_start` rows next to this one.
                 Without it the context joins the agent's own graph, by its nearest among those that came so.
+            allowed: the arms that can be chosen this time; all that are not retired if None.
+            at: the time, in any unit, if `expire_after` is to be counted in it; otherwise decisions are counted.
         """
         reading = self._reader.read(x)
-        near = self._check_neighbors(neighbors, self._rows.count)
+        near = border.known_ids(neighbors, self._ledger.given_out)
+        choice = self._check_allowed(allowed)
+        self._tick(at)
         self._make_room(reading.dimension)
         self._reader.accept(reading)
-        return self._decide(reading.row, near)
+        return self._decide(reading.row, near, choice)
 
-    def decide_batch(self, X: Any, neighbors: Sequence[Sequence[int] | None] | None = None) -> list[Decision]:
+    def decide_batch(
+        self,
+        X: Any,
+        neighbors: Sequence[Sequence[int] | None] | None = None,
+        *,
+        allowed: Sequence[Arm] | None = None,
+        at: float | None = None,
+    ) -> list[Decision]:
         """Choose an arm for each row of a matrix, or item of a list of contexts: as `decide` on one after the other.
 
         All rows are checked before the first is decided on. `neighbors` has a list of ids (or None) for each row.
@@ -126,40 +162,126 @@ class BaseAgent(ABC):
         given = [None] * len(rows) if neighbors is None else list(neighbors)
         if len(given) != len(rows):
             raise TacitError(f"there are {len(rows)} contexts and {len(given)} lists of neighbors; each needs one")
-        near = [self._check_neighbors(ids, self._rows.count + i) for i, ids in enumerate(given)]
+        near = [border.known_ids(ids, self._ledger.given_out + i) for i, ids in enumerate(given)]
+        choice = self._check_allowed(allowed)
+        self._tick(at)
         self._make_room(reader.dimension or 0)
         self._reader = reader
-        return [self._decide(row, ids) for row, ids in zip(rows, near, strict=True)]
+        return [self._decide(row, ids, choice) for row, ids in zip(rows, near, strict=True)]
+
+    def _decide(self, row: SparseRow, neighbors: list[int] | None, choice: NDArray[np.bool_] | None) -> Decision:
+        self._expire()
+        self._make_space(1)
+        node = self._admit(row, PENDING, self._now())
+        near = None if neighbors is None else [n for n in map(self._ledger.find, neighbors) if n >= 0]
+        self._decisions += 1
+        self._arrive(node, near)
+        scores, widths = self._score(node)
+        arm, propensity = self._choose(scores + widths, choice)
+        ledger = self._ledger
+        ledger.arm[node], ledger.propensity[node] = arm, propensity
+        ledger.scores[node], ledger.widths[node] = scores, widths
+        return Decision(int(ledger.id[node]), self._arm_names[arm], scores, widths, propensity)
+
+    def _choose(self, bounds: NDArray[np.float64], choice: NDArray[np.bool_] | None) -> tuple[int, float]:
+        """The arm, and how probable it was.
+
+        Bounds that differ by no more than rounding are equal: another machine breaks the same ties.
+        """
+        if choice is not None:
+            bounds = np.where(choice, bounds, -np.inf)
+        arm = best(bounds, TIE, self._times_chosen, self.ties == "balance")
+        if arm < 0:
+            raise TacitError(f"{type(self).__name__} scored an arm NaN; scores and widths must be numbers")
+        propensity = 1.0
+        if self.epsilon > 0 or self.temperature > 0:
+            policy = self._policy(bounds, arm)
+            arm = int(self._chance.choice(len(policy), p=policy))
+            propensity = float(policy[arm])
+        self._times_chosen[arm] += 1
+        return arm, propensity
+
+    def _policy(self, bounds: NDArray[np.float64], arm: int) -> NDArray[np.float64]:
+        """The probability of each arm (K,), where `arm` is the best; arms at −∞ cannot be chosen."""
+        if self.temperature > 0:
+            policy = np.exp((bounds - bounds.max()) / self.temperature)
+            policy /= policy.sum()
+        else:
+            policy = np.zeros(len(bounds))
+            policy[arm] = 1.0
+        possible = bounds > -np.inf
+        return np.asarray((1.0 - self.epsilon) * policy + self.epsilon * possible / possible.sum())
+
+    # Arms.
+
+    def add_arm(self, name: Arm, like: Arm | None = None) -> None:
+        """A new arm, of which nothing is known, or all that is known of another; or one that was retired, as it was.
+
+        Arguments:
+            name: what it is called.
+            like: the arm whose knowledge it begins with. Corrections that come later reach only the original.
+        """
+        model = None if like is None else border.arm_place(like, self._arm_index)
+        if isinstance(name, Hashable) and name in self._arm_index:
+            place = self._arm_index[name]
+            if self._active[place]:
+                raise TacitError(f"there is an arm {name!r} already")
+            self._active[place] = True
+            self._choice = None if self._active.all() else self._active
+            return
+        border.arm_names([*self._arm_names, name])
+        self._check_memory(len(self._arm_names) + 1, self._rows.dimension)
+        if self._rows.dimension:
+            self._add_arm(model)
+        self._arm_names = (*self._arm_names, name)
+        self._arm_index[name] = len(self._arm_index)
+        self._active = np.append(self._active, True)
+        self._choice = None if self._active.all() else self._active
+        # Chosen as often as the least chosen: it need not catch up with all that was decided before it came.
+        self._times_chosen = np.append(self._times_chosen, self._times_chosen.min())
+        self._ledger.add_arm()
+
+    def retire_arm(self, name: Arm) -> None:
+        """Never choose an arm again; decisions for it that are pending still learn, and `add_arm` brings it back."""
+        place = border.arm_place(name, self._arm_index)
+        if self._active[place] and self._active.sum() == 1:
+            raise TacitError(f"{name!r} is the last arm; there must be one to choose")
+        self._active[place] = False
+        self._choice = self._active
+
+    # Copies and accounts.
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file; `tacit.load` reads it back, and it goes on as if nothing had happened."""
         storage.save(self, path)
 
-    def feedback(self, id: int, reward: float | None) -> None:
-        """Say what came of a decision: a reward from 0 to 1, or None if none will ever come."""
-        node = self._check_pending(id)
-        value = None if reward is None else _check_reward(reward)
-        self._learn(node, int(self._chosen[node]), value)
-        self._state[node] = SILENT if value is None else REWARDED
+    def fork(self, seed: int | None = None) -> Self:
+        """A copy that goes on apart from this one: exactly as this one would, or with the chance of another seed."""
+        other = copy.deepcopy(self)
+        if seed is not None:
+            check_number("seed", seed, 0, whole=True)
+            other._reseed(seed)  # noqa: SLF001 - one of us
+        return other
 
-    def _decide(self, row: SparseRow, neighbors: list[int] | None) -> Decision:
-        node = self._admit(row, -1, PENDING)
-        self._decisions += 1
-        self._arrive(node, neighbors)
-        scores, widths = self._score(node)
-        arm = self._choose(scores + widths)
-        self._chosen[node] = arm
-        return Decision(node, self._arm_names[arm], scores, widths, 1.0)
+    def _reseed(self, seed: int) -> None:
+        self.seed = seed
+        for purpose, generator in zip(PURPOSES, (self._rng, self._chance, self._lots), strict=True):
+            generator.bit_generator.state = np.random.default_rng([seed, purpose]).bit_generator.state
 
-    def _choose(self, bounds: NDArray[np.float64]) -> int:
-        """The best arm. Bounds that differ by no more than rounding are equal: another machine breaks the same ties."""
-        arm = best(bounds, TIE, self._times_chosen, self.ties == "balance")
-        if arm < 0:
-            raise TacitError(f"{type(self).__name__} scored an arm NaN; scores and widths must be numbers")
-        self._times_chosen[arm] += 1
-        return arm
+    def explain(self, id: int) -> Explanation:
+        """Why this arm: scores and widths, who spoke for and against it, and what would have been second."""
+        node = self._find(id)
+        return account.explain(self._ledger, node, self._near(node), self._arm_names, exclusive=self.one_right_arm)
 
-    # The hooks.
+    def health(self) -> Health:
+        """How the agent is doing: what waits, what was supposed and how right that was, drift, memory."""
+        return account.health(self._ledger, self._tally, self._decisions, storage.size(self))
+
+    def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
+        """How many bytes the agent holds once it has learned of all arms, with `max_nodes` contexts if it is set."""
+        return int(self._estimate(len(self._arm_names) if arms is None else arms, dimension, self.max_nodes or 0))
+
+    # The hooks; those of learning are in `DecisionLife`.
 
     @abstractmethod
     def _begin(self) -> None:
@@ -178,9 +300,17 @@ class BaseAgent(ABC):
     def _score(self, node: int) -> Scores:
         """The expected rewards (K,) and their widths (K,) at a context."""
 
-    @abstractmethod
-    def _learn(self, node: int, arm: int, reward: float | None) -> None:
-        """Learn what `arm` earned at a context; None is silence."""
+    def _add_arm(self, like: int | None) -> None:
+        """Make room for one arm more, which begins with what is known of another, or with nothing."""
+        raise TacitError(f"{type(self).__name__} cannot take in an arm later")
+
+    def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The contexts that a context is judged by, for `explain`, and how close they are."""
+        return account.nearest(self._rows, node)
+
+    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
+        """How many bytes the state takes."""
+        return nodes * (self._rows.entries_a_row(dimension) * 12.0 + 8.0 * arms + 64.0)
 
     # The border.
 
@@ -189,6 +319,7 @@ class BaseAgent(ABC):
         before = self._rows.dimension
         if dimension <= before:
             return
+        self._check_memory(len(self._arm_names), dimension)
         self._rows.dimension = dimension
         try:
             if before == 0:
@@ -202,82 +333,32 @@ class BaseAgent(ABC):
                 raise TacitError(f"there is not enough memory for {arms} arms and {dimension} features") from None
             raise
 
-    def _admit(self, row: SparseRow, arm: int, state: int) -> int:
+    def _check_memory(self, arms: int, dimension: int) -> None:
+        limit = memory.of_machine() if self.memory_limit is None else self.memory_limit
+        needed = self.memory_estimate(dimension, arms)
+        if needed > limit:
+            name = type(self).__name__
+            raise TacitError(
+                f"{name} with {arms} arms and {dimension} features takes about {memory.in_words(needed)}; "
+                f"memory_limit is {memory.in_words(limit)}"
+            )
+
+    def _admit(self, row: SparseRow, state: int, at: float) -> int:
         """Keep a row that passed all checks."""
         node = self._rows.append(row)
-        self._chosen = room_for(self._chosen, node + 1, -1)
-        self._state = room_for(self._state, node + 1, PENDING)
-        self._chosen[node] = arm
-        self._state[node] = state
+        by_lot = self.max_nodes is not None and self.forget == "reservoir"
+        self._ledger.open(state, at, self._lots.random() if by_lot else self._ledger.given_out)
         return node
 
-    def _check_arms(self, y0: Any, count: int) -> list[int]:
-        """The arms of a labelled start as places, given by name or as places."""
-        if not isinstance(y0, Iterable) or isinstance(y0, str):
-            raise UnknownArm(f"the arms of a labelled start are a list with one name a row, not {y0!r}")
-        labels = [label.item() if isinstance(label, np.generic) else label for label in y0]
-        if len(labels) != count:
-            raise TacitError(f"there are {count} contexts and {len(labels)} arms; each context needs one")
-        places = range(len(self._arm_names))
-        if all(isinstance(label, Hashable) and label in self._arm_index for label in labels):
-            return [self._arm_index[label] for label in labels]
-        if all(isinstance(label, int) and label in places for label in labels):
-            return labels
-        row = next(i for i, label in enumerate(labels) if label not in self._arm_names)
-        known = ", ".join(map(str, self._arm_names[:20]))
-        raise UnknownArm(f"unknown arm {labels[row]!r} in row {row} (there are: {known})")
-
-    def _check_edges(self, edges: Any, count: int) -> list[list[int] | None]:
-        """For each row of a labelled start, the earlier ones next to it; None where no graph is given."""
-        if edges is None:
-            return [None] * count
-        adjacent: list[list[int]] = [[] for _ in range(count)]
-        for earlier, later in undirected_edges(edges, count).tolist():
-            adjacent[later].append(earlier)
-        return [*adjacent]
-
-    def _check_neighbors(self, neighbors: Sequence[int] | None, count: int) -> list[int] | None:
-        """The ids, each once; they must be below `count`."""
-        if neighbors is None:
-            return None
-        if not isinstance(neighbors, Iterable):
-            raise UnknownDecision(f"neighbors={neighbors!r} is not allowed; a list of ids is")
-        return sorted({self._check_known(id, count) for id in neighbors})
-
-    def _check_known(self, id: object, count: int) -> int:
-        if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < count:
-            raise UnknownDecision(f"unknown decision {id!r}; there are {count} ids, from 0")
-        return int(id)
-
-    def _check_pending(self, id: object) -> int:
-        node = self._check_known(id, self._rows.count)
-        if self._state[node] != PENDING:
-            what = ("", "had a reward", "was called silent", "is a labelled row of warm_start")[self._state[node]]
-            raise AlreadyAnswered(f"decision {node} {what}; feedback comes once")
-        return node
-
-
-def _check_reward(reward: object) -> float:
-    if isinstance(reward, Real | np.bool_) and 0 <= reward <= 1:  # type: ignore[operator]
-        return float(reward)
-    raise InvalidReward(f"reward {reward!r} is not allowed; a number from 0 to 1 is, or None for silence")
-
-
-def _arm_names(arms: Any) -> tuple[Arm, ...]:
-    """The names that the parameter `arms` stands for."""
-    shown = " ".join(repr(arms).split())[:100]
-    if isinstance(arms, int | np.integer) and not isinstance(arms, bool):
-        names = tuple(range(int(arms)))
-    elif (isinstance(arms, Sequence) and not isinstance(arms, str)) or (
-        isinstance(arms, np.ndarray) and arms.ndim == 1
-    ):
-        names = tuple(arms.tolist() if isinstance(arms, np.ndarray) else arms)
-    else:
-        raise TacitError(f"arms={shown} is not allowed; a list of names is, or how many there are")
-    if not all(isinstance(name, Hashable) for name in names):
-        raise TacitError(f"arms={shown} is not allowed; a name can be text, a number or a tuple of such")
-    if len(names) < 2:
-        raise TacitError(f"arms={shown} is not allowed; there must be at least 2 arms")
-    if len(set(names)) < len(names):
-        raise TacitError(f"arms={shown} is not allowed; each arm's name must be its own")
-    return names
+    def _check_allowed(self, allowed: Any) -> NDArray[np.bool_] | None:
+        """Which arms can be chosen (K,); None for all."""
+        if allowed is None:
+            return self._choice
+        if not isinstance(allowed, Iterable) or isinstance(allowed, str):
+            raise UnknownArm(f"allowed={allowed!r} is not allowed; a list of arms is")
+        choice = np.zeros(len(self._arm_names), np.bool_)
+        choice[[border.arm_place(name, self._arm_index) for name in allowed]] = True
+        choice &= self._active
+        if not choice.any():
+            raise UnknownArm(f"allowed={allowed!r} names no arm that is not retired; at least one is needed")
+        return choice

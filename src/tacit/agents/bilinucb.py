@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.agents.base import Scores
 from tacit.agents.imputers import imputer_from
@@ -58,18 +59,31 @@ class BILinUCB(WarmedUpAgent):
     def _score_own(self, node: int) -> Scores:
         return self._linear.scores(self._rows[node], self.alpha, normalize_theta=self.normalize_theta)
 
-    def _learn_own(self, node: int, arm: int, reward: float | None) -> None:
-        if reward is None:
-            value = self._imputed(node, arm)
-            # An imputed reward is evidence about this arm only, even where it happens to be exactly 1.
-            self._linear.learn(self._rows[node], arm, value, one_right_arm=False)
-        else:
+    def _learn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        if not imputed:
             self._imputer.learn(node, arm, reward)  # first: if somebody's classifier refuses, nothing has changed
-            self._linear.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)
+        self._linear.learn(self._rows[node], arm, reward, self._speaks_of(node, reward, imputed=imputed))
 
-    def _imputed(self, node: int, arm: int) -> float:
+    def _unlearn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        if not imputed:
+            self._imputer.unlearn(node, arm, reward)
+        speaks_of = self._speaks_of(node, reward, imputed=imputed)
+        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows))
+
+    def _impute(self, node: int, arm: int) -> float:
         value = self._imputer.impute(node, arm)
         if not self.bounded:
             return value
         means, widths = self._score_own(node)
         return float(np.clip(value, means[arm] - widths[arm], means[arm] + widths[arm]))
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        self._imputer.keep(kept)
+
+    def _add_arm(self, like: int | None) -> None:
+        super()._add_arm(like)
+        self._linear.add_arm(like)
+        self._imputer.add_arm(like)
+
+    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
+        return super()._estimate(arms, dimension, nodes) + ArmRidge.estimate(arms, dimension)

@@ -27,6 +27,12 @@ def room_for(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     return longer
 
 
+def keep_rows(array: NDArray[Any], kept: NDArray[np.int64], fill: float) -> None:
+    """Move the rows that are kept to the front, in their order, and put `fill` into all behind them."""
+    array[: len(kept)] = array[kept]
+    array[len(kept) :] = fill
+
+
 @storable
 class RowStore:
     """All contexts an agent has seen, as compressed sparse rows that grow at the end."""
@@ -51,6 +57,16 @@ class RowStore:
         self.count += 1
         return self.count - 1
 
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all rows but these, which are renumbered in their order."""
+        lengths = (self._indptr[1:] - self._indptr[:-1])[kept]
+        starts = np.cumsum(lengths) - lengths
+        entries = np.repeat(self._indptr[kept] - starts, lengths) + np.arange(lengths.sum())
+        keep_rows(self._columns, entries, 0)
+        keep_rows(self._values, entries, 0.0)
+        self.count = len(kept)
+        self._indptr[1 : self.count + 1] = starts + lengths
+
     def __getitem__(self, node: int) -> SparseRow:
         """One row, as a view."""
         span = slice(self._indptr[node], self._indptr[node + 1])
@@ -61,6 +77,10 @@ class RowStore:
         """All rows, as a view for kernels."""
         stop = self._indptr[self.count]
         return Rows(self._indptr[: self.count + 1], self._columns[:stop], self._values[:stop])
+
+    def entries_a_row(self, dimension: int) -> float:
+        """How many entries a row has on average; all features before there is any."""
+        return float(self._indptr[self.count] / self.count) if self.count else float(dimension)
 
     def matrix(self, start: int, stop: int) -> sp.csr_matrix:
         """Some of the rows as a copied CSR matrix, for scikit-learn."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.graph import ContextGraph
 from tacit.agents.storage import storable
 from tacit.kernels import gcn
@@ -42,6 +42,11 @@ class NetworkSettings:
         check_number("start_epochs", self.start_epochs, 0, whole=True)
         check_number("steps_per_arrival", self.steps_per_arrival, 0, whole=True)
 
+    def estimate_network(self, heads: int, classes: int, dimension: int, nodes: int) -> float:
+        """Bytes for the weights with their moments, and for the graph with its labels."""
+        weights = heads * self.hidden * (dimension + classes)
+        return 12.0 * weights + nodes * (4.0 * heads + 12.0 * self.neighbors + 20.0)
+
 
 @storable
 class GraphEncoder:
@@ -74,17 +79,52 @@ class GraphEncoder:
     def widen(self, dimension: int) -> None:
         """New rows of the first layer for features that were not there before."""
         more = dimension - len(self._w1)
-        self._room = None
         fresh = self._glorot(more, dimension + self._settings.hidden, self._w1.shape[1])
-        self._w1 = np.concatenate([self._w1, fresh])
-        for i in (0, 1):
-            self._moments[i] = np.concatenate([self._moments[i], np.zeros_like(fresh)])
+        self._grow(0, fresh, 0, self._w2[:0])
 
     def arrive(self, node: int, neighbors: list[int] | None) -> None:
         """Let a context join the graph, unlabelled."""
         self.graph.add(node, neighbors)
         self.labels = room_for(self.labels, node + 1, -1)
         self._nodes = node + 1
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all contexts but these, which are renumbered in their order."""
+        self.graph.keep(kept)
+        keep_rows(self.labels, kept, -1)
+        self._nodes = len(kept)
+
+    def add_head(self, like: int | None) -> None:
+        """One network more: fresh, or a copy of another with its labels; its optimiser begins anew."""
+        hidden = self._settings.hidden
+        rows, _, classes = len(self._w1), *self._w2.shape[1:]
+        if like is None:
+            first = self._glorot(rows, rows + hidden, hidden)
+            second = self._glorot(hidden, hidden + classes, classes)[None]
+            told = np.full((len(self.labels), 1), -1, np.int32)
+        else:
+            first = self._w1[:, like * hidden : (like + 1) * hidden]
+            second, told = self._w2[like : like + 1], self.labels[:, like : like + 1]
+        self._grow(1, first, 0, second)
+        self.labels = np.concatenate([self.labels, told], axis=1)
+        self._heads += 1
+
+    def add_class(self, like: int | None) -> None:
+        """One class more for every network: fresh, or with the weights of another."""
+        heads, hidden, classes = self._w2.shape
+        if like is None:
+            fresh = self._glorot(heads * hidden, hidden + classes + 1, 1).reshape(heads, hidden, 1)
+        else:
+            fresh = self._w2[:, :, like : like + 1]
+        self._grow(1, self._w1[:, :0], 2, fresh)
+
+    def _grow(self, axis: int, first: NDArray[np.float32], axis_2: int, second: NDArray[np.float32]) -> None:
+        """Put new weights behind those of both layers; nothing has moved them yet."""
+        self._room = None
+        self._w1 = np.ascontiguousarray(np.concatenate([self._w1, first], axis=axis))
+        self._w2 = np.ascontiguousarray(np.concatenate([self._w2, second], axis=axis_2))
+        for i, (new, along) in enumerate([(first, axis)] * 2 + [(second, axis_2)] * 2):
+            self._moments[i] = np.concatenate([self._moments[i], np.zeros_like(new)], axis=along)
 
     def train(self, steps: int) -> None:
         """Gradient steps on all labels there are; nothing happens while there are none."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.agents.base import Scores
-from tacit.agents.contexts import room_for
+from tacit.agents.contexts import keep_rows, room_for
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
 from tacit.agents.linear import unit
 from tacit.agents.warmup import WarmedUpAgent
@@ -81,13 +81,39 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
         to_unit_length(contexts)
         return contexts, *evidence(contexts, self._rewards[: len(contexts)], self.ridge)
 
-    def _learn_own(self, node: int, arm: int, reward: float | None) -> None:
-        if reward is None:
-            self._rewards[node, arm] = self._encoder.probabilities(node)[arm, 1]
-        elif reward == 1 and self.one_right_arm:
-            right = np.arange(len(self._arm_names)) == arm
-            self._encoder.labels[node] = right
-            self._rewards[node] = right
-        else:
+    def _learn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        speaks_of = self._speaks_of(node, reward, imputed=imputed)
+        if speaks_of:
+            right = np.arange(speaks_of) == arm
+            self._encoder.labels[node, :speaks_of] = right
+            self._rewards[node, :speaks_of] = right
+            return
+        self._rewards[node, arm] = reward
+        if not imputed:
             self._encoder.labels[node, arm] = reward > 0.5
-            self._rewards[node, arm] = reward
+
+    def _unlearn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        speaks_of = self._speaks_of(node, reward, imputed=imputed)
+        learned = slice(speaks_of) if speaks_of else slice(arm, arm + 1)
+        self._rewards[node, learned] = np.nan
+        self._encoder.labels[node, learned] = -1
+
+    def _impute(self, node: int, arm: int) -> float:
+        return float(self._encoder.probabilities(node)[arm, 1])
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        self._encoder.keep(kept)
+        keep_rows(self._rewards, kept, np.nan)
+
+    def _add_arm(self, like: int | None) -> None:
+        super()._add_arm(like)
+        self._encoder.add_head(like)
+        column = np.full(len(self._rewards), np.nan) if like is None else self._rewards[:, like]
+        self._rewards = np.column_stack([self._rewards, column])
+
+    def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return self._encoder.graph.near(node)
+
+    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
+        own = self.estimate_network(arms, 2, dimension, nodes) + 8.0 * nodes * arms
+        return super()._estimate(arms, dimension, nodes) + own

@@ -1,9 +1,10 @@
 """The graph over the contexts: given by the user, or grown as the k nearest neighbours of what was seen."""
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.storage import storable
 from tacit.kernels import knn
 from tacit.kernels.gcn import Rows
@@ -65,6 +66,51 @@ class ContextGraph:
         index = self._up_to_date_index(place)
         lists = self._neighbors, self._distances, self._reach, self._squares
         knn.join(*lists, index, *self._contexts.rows, self._near_nodes[: place + 1])
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all nodes but these, which are renumbered in their order; the rows have been so already.
+
+        Whoever had one of the forgotten among its nearest looks for its nearest again, so that the graph is that of the
+        rows that are left.
+        """
+        self._adjacency = self._index = None
+        node_now = np.full(self._nodes, -1, np.int32)
+        node_now[kept] = np.arange(len(kept))
+        sources, targets = node_now[self._sources[: self._edges]], node_now[self._targets[: self._edges]]
+        both = (sources >= 0) & (targets >= 0)
+        self._nodes, self._edges = len(kept), int(both.sum())
+        self._sources[: self._edges], self._targets[: self._edges] = sources[both], targets[both]
+
+        moved = node_now[self._near_nodes[: self._near_count]]
+        places = np.flatnonzero(moved >= 0)
+        place_now = np.full(self._near_count + 1, -1, np.int32)  # the last stands for no neighbour
+        place_now[places] = np.arange(len(places))
+        self._near_nodes[: len(places)] = moved[places]
+        self._near_nodes[len(places) :] = -1
+        listed = self._neighbors[places]
+        lost = (listed >= 0) & (place_now[listed] < 0)
+        for array, fill in (
+            (self._neighbors, -1),
+            (self._distances, np.inf),
+            (self._reach, np.inf),
+            (self._squares, 0),
+        ):
+            keep_rows(array, places, fill)
+        self._neighbors[: len(places)] = place_now[listed]
+        self._near_count = len(places)
+        index = self._up_to_date_index(len(places))
+        lists = self._neighbors, self._distances, self._reach, self._squares
+        again = np.flatnonzero(lost.any(axis=1))
+        knn.refill(*lists, index, *self._contexts.rows, self._near_nodes[: len(places)], again)
+
+    def near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Who is one or two steps from a node, and with what weight: its row of ``Â + Â²``."""
+        indptr, columns, values = self.adjacency
+        steps = sp.csr_matrix((values.astype(float), columns, indptr), shape=(self._nodes, self._nodes))
+        one = steps[node]
+        both = (one + one @ steps).tocoo()
+        others = both.col != node
+        return both.col[others].astype(np.int64), both.data[others]
 
     def _up_to_date_index(self, places: int) -> knn.Postings:
         """The index, made anew where it lacks features, or so many rows that looking through those costs more."""

@@ -6,14 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.agents.base import BaseAgent, Scores
-from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.graph import ContextGraph
+from tacit.agents.ledger import REWARDED
 from tacit.agents.linear import ArmRidge
 from tacit.agents.trust import Trust
 from tacit.contracts import SparseRow
 from tacit.kernels import views
 from tacit.kernels.gcn import Rows
 from tacit.validate import check_number
+
+RECORDS = 4096
+"""How many of the last answers count for the trust."""
+
+ABSENT = -1e3
+"""What all views said of an arm that was not there: certainly not."""
 
 STALE = 10
 """Contexts may be one part in this many more before the lengths of all views are taken again: they hardly change."""
@@ -82,7 +89,7 @@ class GraphUCB(BaseAgent):
         self._targets = np.zeros((0, arms), np.float32)
         self._weights = np.zeros((0, arms), np.float32)
         self._wrong = np.zeros(0, np.int32)  # the arm that turned out wrong, or −1
-        self._said: dict[int, NDArray[np.float32]] = {}  # what the views said of decisions without an answer
+        self._said = np.zeros((0, self._views, arms), np.float32)  # what the views said before they knew, or NaN
         self._scales = np.zeros((0, self._views), np.float32)  # what brings each view of a context to unit length
         self._solved = 0  # how many contexts there were when the regressions were last solved
         self._scaled = 0  # and when all scales were last made
@@ -103,6 +110,7 @@ class GraphUCB(BaseAgent):
         self._targets = room_for(self._targets, node + 1, 0.0)
         self._weights = room_for(self._weights, node + 1, 0.0)
         self._wrong = room_for(self._wrong, node + 1, -1)
+        self._said = room_for(self._said, node + 1, np.nan)
         row = self._unit[node]
         self._projected[node] = row.values.astype(np.float32) @ self._unit_theta[row.columns]
 
@@ -120,21 +128,54 @@ class GraphUCB(BaseAgent):
         _, widths = self._widths.scores(self._unit[node], self.alpha)
         return self._trust.probabilities(said), widths
 
-    def _learn(self, node: int, arm: int, reward: float | None) -> None:
-        said = self._said.pop(node, None)
-        if reward is None:
-            return
+    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        speaks_of = self._speaks_of(node, reward, imputed=imputed)
         self._targets[node, arm], self._weights[node, arm] = reward, 1.0
-        if self.one_right_arm and reward == 1:
-            self._targets[node] = np.arange(len(self._arm_names)) == arm
-            self._weights[node] = 1.0
-        elif self.one_right_arm and reward == 0:
+        if speaks_of:
+            self._targets[node, :speaks_of] = np.arange(speaks_of) == arm
+            self._weights[node, :speaks_of] = 1.0
+        elif self.one_right_arm and reward == 0 and not imputed:
             self._wrong[node] = arm
-            if said is not None:
-                self._guess_others(np.array([node]), self._trust.probabilities(said)[None])
-        self._widths.learn(self._unit[node], arm, reward, one_right_arm=self.one_right_arm)
-        if said is not None:
-            self._trust.record(said, arm, reward)
+            if not np.isnan(self._said[node, 0, 0]):
+                self._guess_others(np.array([node]), self._trust.probabilities(self._said[node])[None])
+        self._widths.learn(self._unit[node], arm, reward, speaks_of)
+
+    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._targets[node] = self._weights[node] = 0.0
+        self._wrong[node] = -1
+        speaks_of = self._speaks_of(node, reward, imputed=imputed)
+        self._widths.unlearn(self._unit[node], arm, reward, speaks_of, self._facts(self._unit))
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        self._unit.keep(kept)
+        self._graph.keep(kept)
+        for array in (self._projected, self._scales, self._targets, self._weights):
+            keep_rows(array, kept, 0.0)
+        keep_rows(self._wrong, kept, -1)
+        keep_rows(self._said, kept, np.nan)
+        self._solved, self._scaled = (int(np.searchsorted(kept, seen)) for seen in (self._solved, self._scaled))
+
+    def _add_arm(self, like: int | None) -> None:
+        self._widths.add_arm(like)
+        self._trust.add_arm(like)
+        for name in ("_theta", "_unit_theta", "_projected"):
+            by_view = getattr(self, name).reshape(-1, self._views, len(self._arm_names))
+            more = np.zeros_like(by_view[:, :, :1]) if like is None else by_view[:, :, like : like + 1]
+            setattr(self, name, np.concatenate([by_view, more], axis=2).reshape(len(by_view), -1))
+        for name in ("_targets", "_weights"):
+            known = getattr(self, name)
+            more = np.zeros_like(known[:, :1]) if like is None else known[:, like : like + 1]
+            setattr(self, name, np.concatenate([known, more], axis=1))
+        self._said = np.pad(self._said, ((0, 0), (0, 0), (0, 1)), constant_values=ABSENT)
+
+    def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return self._graph.near(node)
+
+    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
+        views = (self.hops + 1) * arms
+        of_nodes = 4.0 * (2 * views + 2 * arms) + 12.0 * (self._rows.entries_a_row(dimension) + self.neighbors) + 40.0
+        own = ArmRidge.estimate(arms, dimension) + 8.0 * views * dimension + nodes * of_nodes
+        return super()._estimate(arms, dimension, nodes) + own
 
     def _guess_others(self, nodes: NDArray[np.int64], probabilities: NDArray[np.float64]) -> None:
         """Where an arm turned out wrong, share what is left among the others as they are believed now."""
@@ -143,6 +184,12 @@ class GraphUCB(BaseAgent):
         self._targets[nodes] = probabilities / np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-9)
         self._weights[nodes] = self.hearsay
         self._weights[nodes, wrong] = 1.0
+
+    def _refit_trust(self, count: int) -> None:
+        """Fit the trust to the last answers that came to decisions."""
+        answered = np.flatnonzero((self._ledger.state[:count] == REWARDED) & ~np.isnan(self._said[:count, 0, 0]))
+        last = answered[-RECORDS:]
+        self._trust.refit(self._said[last], self._ledger.arm[last], self._ledger.value[last])
 
     def _scale(self, nodes: NDArray[np.int64]) -> None:
         """See how long the views of some contexts are, over the graph as it is."""
@@ -158,7 +205,7 @@ class GraphUCB(BaseAgent):
             self._scaled = count
             self._scale(np.arange(count))
         scales = self._scales[:count]
-        self._trust.refit()
+        self._refit_trust(count)
         doubtful = np.flatnonzero(self._wrong[:count] >= 0)
         if len(doubtful):
             said = views.predict(adjacency, singles, scales, self._unit_theta)[doubtful]

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 
-from tacit.agents.contexts import RowStore, room_for
+from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
 from tacit.agents.storage import storable
 from tacit.contracts import Imputer
@@ -41,6 +42,16 @@ class BaseImputer(ABC):
 
     def learn(self, node: int, arm: int, reward: float) -> None:
         """A reward was observed."""
+
+    def unlearn(self, node: int, arm: int, reward: float) -> None:
+        """It was not: take it back."""
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all contexts but these nodes, which are renumbered in their order."""
+
+    def add_arm(self, like: int | None) -> None:
+        """There is one arm more, which begins with what is known of another, or with nothing."""
+        self._arms += 1
 
     @abstractmethod
     def impute(self, node: int, arm: int) -> float:
@@ -86,6 +97,19 @@ class GCNImputer(NetworkSettings, BaseImputer):
         """A right answer is a label."""
         if reward > 0.5:
             self._encoder.labels[node, 0] = arm
+
+    def unlearn(self, node: int, arm: int, reward: float) -> None:
+        """The label goes; the weights that it has moved train on without it."""
+        self._encoder.labels[node, 0] = -1
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget in the graph."""
+        self._encoder.keep(kept)
+
+    def add_arm(self, like: int | None) -> None:
+        """One class more."""
+        super().add_arm(like)
+        self._encoder.add_class(like)
 
     def impute(self, node: int, arm: int) -> float:
         """The network's probability of the arm."""
@@ -134,6 +158,15 @@ class KMeansImputer(BaseImputer):
         """The reward counts for its cluster."""
         self._reward[node] = reward
 
+    def unlearn(self, node: int, arm: int, reward: float) -> None:
+        """It counts no longer."""
+        self._reward[node] = np.nan
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """The clusters stay where they are."""
+        keep_rows(self._cluster, kept, -1)
+        keep_rows(self._reward, kept, np.nan)
+
     def impute(self, node: int, arm: int) -> float:
         """The cluster's mean."""
         observed = self._reward[(self._cluster == self._cluster[node]) & ~np.isnan(self._reward)]
@@ -142,16 +175,22 @@ class KMeansImputer(BaseImputer):
 
 @dataclass(eq=False)
 class ClassifierImputer(BaseImputer):
-    """Any scikit-learn classifier with `partial_fit` and `predict_proba`, told what turned out right."""
+    """Any scikit-learn classifier with `partial_fit` and `predict_proba`, told what turned out right.
+
+    What it was told wrongly it cannot unlearn: after a correction it starts over with all that is known, when it is
+    next asked, and so it does for a new arm.
+    """
 
     estimator: Any
     _told: bool = field(default=False, init=False)
+    _stale: bool = field(default=False, init=False)
 
     def begin(self, rows: RowStore, arms: int, rng: np.random.Generator) -> None:
         """Start from an untrained copy, seeded if it takes a seed."""
         super().begin(rows, arms, rng)
         self.estimator = clone(self.estimator)
         self._width = rows.dimension
+        self._labels = np.zeros(0, np.int64)
         if "random_state" in self.estimator.get_params():
             self.estimator.set_params(random_state=int(rng.integers(2**31)))
 
@@ -159,15 +198,46 @@ class ClassifierImputer(BaseImputer):
         """The context as a dense row, which all classifiers take, over the features that there were at the start."""
         return self._rows.matrix(node, node + 1)[:, : self._width].toarray()
 
+    def arrive(self, node: int, neighbors: list[int] | None) -> None:
+        """Nothing is known of it yet."""
+        self._labels = room_for(self._labels, node + 1, -1)
+
     def learn(self, node: int, arm: int, reward: float) -> None:
         """A right answer is a label."""
         if reward > 0.5:
-            self._ask("partial_fit", self._features(node), [arm], classes=np.arange(self._arms))
-            self._told = True
+            if not self._stale:
+                self._tell(node, arm)
+            self._labels[node] = arm
+
+    def unlearn(self, node: int, arm: int, reward: float) -> None:
+        """The label goes."""
+        if self._labels[node] >= 0:
+            self._labels[node] = -1
+            self._stale = True
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """What it has learned stays, until it has to start over."""
+        keep_rows(self._labels, kept, -1)
+
+    def add_arm(self, like: int | None) -> None:
+        """One class more."""
+        super().add_arm(like)
+        self._stale = True
+
+    def _tell(self, node: int, arm: int) -> None:
+        self._ask("partial_fit", self._features(node), [arm], classes=np.arange(self._arms))
+        self._told = True
+
+    def _start_over(self) -> None:
+        self.estimator, self._told, self._stale = clone(self.estimator), False, False
+        for node in np.flatnonzero(self._labels >= 0).tolist():
+            self._tell(node, int(self._labels[node]))
 
     def impute(self, node: int, arm: int) -> float:
         """The classifier's probability of the arm; even odds before it knows any."""
         even = 1.0 / self._arms
+        if self._stale:
+            self._start_over()
         if not self._told:
             return even
         with np.errstate(all="ignore"):  # some divide by the spread of classes that they have seen once

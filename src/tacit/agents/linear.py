@@ -1,5 +1,6 @@
 """The ridge regressions behind every linear score, and the parameters that govern them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.agents.base import BaseAgent, Scores
+from tacit.agents.life import Fact
 from tacit.agents.storage import storable
 from tacit.contracts import SparseRow
 from tacit.kernels import ridge
@@ -43,6 +45,11 @@ def unit(vectors: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
+SAFE = 2.0**-32
+"""Subtracting a context leaves ``1 − xᵀA⁻¹x`` of what is known in its direction, and rounding is ``2⁻⁵²‖x‖²/λ`` there.
+Where the one is not at least a million times the other, too many digits would cancel: the arm is learned afresh."""
+
+
 @storable
 class ArmRidge:
     """One ridge regression an arm over the contexts themselves: LINUCB's state and its rule of learning."""
@@ -50,6 +57,7 @@ class ArmRidge:
     def __init__(self, arms: int, dimension: int, ridge_weight: float) -> None:
         self._state = ridge.new_state(arms, dimension, ridge_weight)
         self._all_arms = np.arange(arms)
+        self._copied = np.zeros(arms, np.bool_)  # arms that began with the evidence of another
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)``."""
@@ -59,13 +67,32 @@ class ArmRidge:
             means /= np.where(lengths > 0, lengths, 1.0)
         return means, alpha * np.sqrt(spreads)
 
-    def learn(self, row: SparseRow, arm: int, reward: float, *, one_right_arm: bool) -> None:
+    def learn(self, row: SparseRow, arm: int, reward: float, speaks_of: int) -> None:
         """``A += xxᵀ, b += r·x`` for the arm; where it was the one right arm, the others learn a reward of 0."""
-        if reward == 1 and one_right_arm:
-            arms, targets = self._all_arms, (self._all_arms == arm).astype(float)
-        else:
-            arms, targets = self._all_arms[arm : arm + 1], np.array([reward], dtype=float)
+        arms, targets = self._lesson(arm, reward, speaks_of)
         ridge.update(self._state, row.columns, row.values, arms, targets, 1.0)
+
+    def unlearn(self, row: SparseRow, arm: int, reward: float, speaks_of: int, rest: Iterable[Fact]) -> None:
+        """``A −= xxᵀ, b −= r·x`` for the arms that learned it; where that is not safe, learn the `rest` afresh."""
+        arms, targets = self._lesson(arm, reward, speaks_of)
+        _, shares = ridge.scores(self._state, row.columns, row.values)
+        size = (row.values**2).sum() * self._state.scale[0]
+        safe = (1.0 - shares[arms] >= SAFE * size) | self._copied[arms]
+        ridge.update(self._state, row.columns, row.values, arms[safe], -targets[safe], -1.0)
+        again = arms[~safe]
+        if len(again):
+            ridge.clear(self._state, again)
+            for other, arm_there, earned, of_arms in rest:
+                arms, targets = self._lesson(arm_there, earned, of_arms)
+                of = np.isin(arms, again)
+                ridge.update(self._state, other.columns, other.values, arms[of], targets[of], 1.0)
+
+    def _lesson(self, arm: int, reward: float, speaks_of: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The arms that learn, and what."""
+        if speaks_of:
+            arms = self._all_arms[:speaks_of]
+            return arms, (arms == arm).astype(float)
+        return self._all_arms[arm : arm + 1], np.array([reward], dtype=float)
 
     @property
     def theta(self) -> NDArray[np.float64]:
@@ -76,3 +103,14 @@ class ArmRidge:
         """Take in features that were not there before, with room for as many again."""
         if dimension > self._state.theta.shape[1]:
             self._state = ridge.widened(self._state, 2 * dimension)
+
+    def add_arm(self, like: int | None) -> None:
+        """One arm more, with the evidence of another or with none."""
+        self._state = ridge.with_arm(self._state, like)
+        self._all_arms = np.arange(len(self._all_arms) + 1)
+        self._copied = np.append(self._copied, like is not None)
+
+    @staticmethod
+    def estimate(arms: int, dimension: int) -> float:
+        """Bytes for so many arms and features, once all have learned."""
+        return 8.0 * arms * dimension * (dimension + ridge.BLOCK + 1)

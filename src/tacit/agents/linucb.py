@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.agents.base import Scores
 from tacit.agents.linear import ArmRidge, LinearAgent
 from tacit.contracts import ContextSpace
@@ -36,6 +39,18 @@ class LinUCB(LinearAgent):
     def _score(self, node: int) -> Scores:
         return self._linear.scores(self._rows[node], self.alpha, normalize_theta=self.normalize_theta)
 
-    def _learn(self, node: int, arm: int, reward: float | None) -> None:
-        if reward is not None:
-            self._linear.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)
+    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._linear.learn(self._rows[node], arm, reward, self._speaks_of(node, reward, imputed=imputed))
+
+    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        speaks_of = self._speaks_of(node, reward, imputed=imputed)
+        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows))
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        """The regressions hold what they have learned; only what could be corrected is forgotten."""
+
+    def _add_arm(self, like: int | None) -> None:
+        self._linear.add_arm(like)
+
+    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
+        return super()._estimate(arms, dimension, nodes) + ArmRidge.estimate(arms, dimension)

@@ -4,12 +4,15 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from tacit.agents.base import REWARDED, BaseAgent, Scores
-from tacit.agents.contexts import room_for
+from tacit.agents import border
+from tacit.agents.base import BaseAgent, Scores
+from tacit.agents.contexts import keep_rows, room_for
 from tacit.agents.graphucb import GraphUCB
+from tacit.agents.ledger import REWARDED
 from tacit.contracts import Arm
 from tacit.validate import check_number
 
@@ -27,8 +30,17 @@ class Majority(BaseAgent):
     def _score(self, node: int) -> Scores:
         return self._earned / max(self._earned.sum(), 1.0), np.zeros(len(self._arm_names))
 
-    def _learn(self, node: int, arm: int, reward: float | None) -> None:
-        self._earned[arm] += reward or 0.0
+    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._earned[arm] += reward
+
+    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._earned[arm] -= reward
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        """What was earned stays earned."""
+
+    def _add_arm(self, like: int | None) -> None:
+        self._earned = np.append(self._earned, 0.0 if like is None else self._earned[like])
 
 
 @dataclass(kw_only=True, eq=False)
@@ -94,9 +106,20 @@ class LabelSpreader(BaseAgent):
                 scores[model.classes_] = found
         return scores, np.zeros(len(self._arm_names))
 
-    def _learn(self, node: int, arm: int, reward: float | None) -> None:
-        if reward is not None and reward > 0.5:
+    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        if reward > 0.5:
             self._labels[node] = arm
+
+    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._labels[node] = -1
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        keep_rows(self._labels, kept, -1)
+        seen = kept[kept < self._fitted]
+        self._fitted, self._told, self._model = len(seen), self._told[seen], None
+
+    def _add_arm(self, like: int | None) -> None:
+        """A class that nothing was said of is a class like any other."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -105,9 +128,12 @@ class OracleFull(GraphUCB):
 
     def reveal(self, id: int, arm: Arm) -> None:
         """Say which arm would have been right."""
-        node = self._check_pending(id)
-        right, chosen = self._arm_index[arm], int(self._chosen[node])
-        self._learn(node, right, 1.0)
-        if chosen != right and not self.one_right_arm:
-            self._learn(node, chosen, 0.0)
-        self._state[node] = REWARDED
+        node = self._find(id)
+        self._take_back(node)
+        self._ledger.arm[node] = border.arm_place(arm, self._arm_index)
+        self._know(node, 1.0, imputed=False)
+        self._ledger.state[node] = REWARDED
+
+    def _speaks_of(self, node: int, reward: float, *, imputed: bool) -> int:
+        """Who is told the right arm knows that the others are wrong, whatever could have been."""
+        return int(self._ledger.arms[node]) if reward == 1 and not imputed else 0

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.agents.base import BaseAgent, Scores
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
@@ -44,6 +45,21 @@ class ROGCN(NetworkSettings, BaseAgent):
         self._encoder.train(self.steps_per_arrival)
         return self._encoder.probabilities(node)[0], np.zeros(len(self._arm_names))
 
-    def _learn(self, node: int, arm: int, reward: float | None) -> None:
-        if reward is not None and reward > 0.5:
+    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        if reward > 0.5:
             self._encoder.labels[node, 0] = arm
+
+    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._encoder.labels[node, 0] = -1
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        self._encoder.keep(kept)
+
+    def _add_arm(self, like: int | None) -> None:
+        self._encoder.add_class(like)
+
+    def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        return self._encoder.graph.near(node)
+
+    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
+        return super()._estimate(arms, dimension, nodes) + self.estimate_network(1, arms, dimension, nodes)

@@ -8,6 +8,7 @@ generators and scikit-learn's estimators can be in it, as long as arrays and pla
 Reading makes such objects and fills them in; it calls nothing that the file names.
 """
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -21,7 +22,7 @@ import numpy as np
 
 from tacit.errors import InvalidData, TacitError
 
-MAGIC = b"tacit\x00\x00\x01"  # the last byte is the version of the format
+MAGIC = b"tacit\x00\x00\x02"  # the last byte is the version of the format
 Kind = TypeVar("Kind", bound=type)
 HOME = "tacit.agents."
 _STORABLE: dict[str, type] = {}
@@ -51,6 +52,14 @@ def save(agent: object, path: str | Path) -> None:
         raise
 
 
+def size(agent: object) -> int:
+    """How many bytes an agent holds in arrays, without what is remade at need and what could not be saved."""
+    writer = _Writer()
+    with contextlib.suppress(TacitError):
+        writer.encode(agent)
+    return sum(array.nbytes for array in writer.arrays)
+
+
 def load(path: str | Path) -> Any:
     """Read an agent back; it goes on exactly as the one that was saved would have."""
     content = memoryview(Path(path).read_bytes())
@@ -59,7 +68,8 @@ def load(path: str | Path) -> Any:
         raise InvalidData(f"{name}: not a file of a tacit agent")
     if bytes(content[: len(MAGIC)]) != MAGIC:
         raise InvalidData(
-            f"{name}: written by another version of tacit (format {content[7:8].hex()}, this one reads 01)"
+            f"{name}: written by another version of tacit "
+            f"(format {content[7:8].hex()}, this one reads {MAGIC[7:].hex()})"
         )
     if hashlib.sha256(content[:-32]).digest() != bytes(content[-32:]):
         raise InvalidData(f"{name}: damaged or truncated, its checksum is wrong")

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.agents.contexts import room_for
 from tacit.agents.storage import storable
 
 Floats = NDArray[np.float64]
@@ -13,9 +12,6 @@ TRUST = 15.0
 
 TRUST_PRIOR, BIAS_PRIOR = 1.0, 30.0
 """How strongly trust is held to where it began, relative to its square, and the arms' biases to zero."""
-
-RECORDS = 4096
-"""How many of the last answers count."""
 
 STEPS = 6
 
@@ -36,10 +32,10 @@ class Trust:
         self._first = np.full(views, TRUST / views)
         self.views = self._first.copy()
         self.bias = np.zeros(arms)
-        self._scores = np.zeros((0, views, arms), np.float32)
-        self._arms = np.zeros(0, np.int64)
-        self._rewards = np.zeros(0)
-        self._count = 0
+
+    def add_arm(self, like: int | None) -> None:
+        """One arm more, with the bias of another or with none."""
+        self.bias = np.append(self.bias, 0.0 if like is None else self.bias[like])
 
     def probabilities(self, scores: NDArray[np.float32]) -> Floats:
         """(…, K) for scores (…, V, K)."""
@@ -52,22 +48,15 @@ class Trust:
         raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
-    def record(self, scores: NDArray[np.float32], arm: int, reward: float) -> None:
-        """Keep what the views said of a context, which arm was chosen and what it earned."""
-        place = self._count % RECORDS
-        self._scores = room_for(self._scores, place + 1, 0.0)
-        self._arms = room_for(self._arms, place + 1, 0)
-        self._rewards = room_for(self._rewards, place + 1, 0.0)
-        self._scores[place], self._arms[place], self._rewards[place] = scores, arm, reward
-        self._count += 1
+    def refit(self, scores: NDArray[np.float32], arms: NDArray[np.int32], rewards: Floats) -> None:
+        """A few damped Newton steps on N answers: what the views had said (N, V, K), the arms chosen, their rewards.
 
-    def refit(self) -> None:
-        """A few damped Newton steps; the biases' curvature is taken arm by arm, so that many arms are no burden."""
-        kept = min(self._count, RECORDS)
-        if not kept:
+        The biases' curvature is taken arm by arm, so that many arms are no burden.
+        """
+        if not len(arms):
             return
-        scores, arms, rewards = self._scores[:kept].astype(float), self._arms[:kept], self._rewards[:kept]
-        each = np.arange(kept)
+        scores = scores.astype(float)
+        each = np.arange(len(arms))
         hold = TRUST_PRIOR / self._first**2
 
         def loss(views: Floats, bias: Floats) -> float:

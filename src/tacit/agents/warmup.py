@@ -38,15 +38,34 @@ class WarmedUpAgent(LinearAgent):
             return self._linucb.scores(self._rows[node], self.alpha)
         return self._score_own(node)
 
-    def _learn(self, node: int, arm: int, reward: float | None) -> None:
-        self._learn_own(node, arm, reward)
-        if self._linucb and reward is not None:
-            self._linucb.learn(self._rows[node], arm, reward, one_right_arm=self.one_right_arm)
+    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._learn_own(node, arm, reward, imputed=imputed)
+        if self._linucb and not imputed:
+            self._linucb.learn(self._rows[node], arm, reward, self._speaks_of(node, reward, imputed=False))
+
+    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        self._unlearn_own(node, arm, reward, imputed=imputed)
+        if self._linucb and not imputed:
+            speaks_of = self._speaks_of(node, reward, imputed=False)
+            rest = self._facts(self._rows, imputed=False)
+            self._linucb.unlearn(self._rows[node], arm, reward, speaks_of, rest)
+
+    def _add_arm(self, like: int | None) -> None:
+        if self._linucb:
+            self._linucb.add_arm(like)
+
+    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
+        warming = ArmRidge.estimate(arms, dimension) if self._decisions <= self.warmup and self.warmup else 0.0
+        return super()._estimate(arms, dimension, nodes) + warming
 
     @abstractmethod
     def _score_own(self, node: int) -> Scores:
         """The scores after the warm-up."""
 
     @abstractmethod
-    def _learn_own(self, node: int, arm: int, reward: float | None) -> None:
+    def _learn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
         """Learn, during the warm-up too."""
+
+    @abstractmethod
+    def _unlearn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
+        """Take it back."""

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from tacit.agents.storage import load
 from tacit.contracts import Agent, Arm, Dataset, Decision
-from tacit.errors import AlreadyAnswered, TacitError, UnknownDecision
+from tacit.errors import TacitError, UnknownDecision
 from tacit.experiments.evaluate import evaluate
 from tacit.streams.stream import Stream
 
@@ -39,6 +39,7 @@ def check_agent(make_agent: AgentFactory) -> None:
         _a_batch_is_its_contexts_one_by_one,
         _saving_and_loading_changes_nothing,
         _order_of_feedback_is_free,
+        _the_same_feedback_again_changes_nothing,
         _neighbors_may_be_named_at_any_time,
         _refuses_bad_input_and_stays_as_it_was,
         _learns_something,
@@ -182,6 +183,17 @@ def _order_of_feedback_is_free(make_agent: AgentFactory) -> None:
     _require(np.isfinite(last.scores).all(), "feedback may come late and in any order")
 
 
+def _the_same_feedback_again_changes_nothing(make_agent: AgentFactory) -> None:
+    once, twice = make_agent(arms=ARMS, seed=0), make_agent(arms=ARMS, seed=0)
+    for step, row in enumerate(_rows(toy_data())[:30]):
+        one, two = once.decide(row), twice.decide(row)
+        _require(_same(one, two), f"the same feedback again changes nothing (step {step})")
+        reward = (1, 0, None, 0.5)[step % 4]
+        once.feedback(one.id, reward)
+        for _ in range(2):
+            twice.feedback(two.id, reward)
+
+
 def _neighbors_may_be_named_at_any_time(make_agent: AgentFactory) -> None:
     agent = make_agent(arms=ARMS, seed=0)
     data = toy_data()
@@ -209,7 +221,6 @@ def _refuses_bad_input_and_stays_as_it_was(make_agent: AgentFactory) -> None:
         (TacitError, lambda: tried.decide({"a": 1.0})),
         (TacitError, lambda: tried.feedback(first.id + 1000, 1)),
         (UnknownDecision, lambda: tried.decide(rows[1], neighbors=[first.id + 1000])),
-        (AlreadyAnswered, lambda: tried.feedback(first.id, 0)),
         (TacitError, lambda: tried.warm_start(rows[:2], ["left", "nowhere"])),
     ]
     for error, attempt in bad:

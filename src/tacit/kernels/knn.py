@@ -98,25 +98,27 @@ def _postings(
 
 
 @fast_kernel
-def _products(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, index: Postings) -> Floats:
-    """``xᵀz`` of the last of `nodes` with all before it, in whatever order of summation is fastest."""
-    place, dimension = nodes.shape[0] - 1, index.starts.shape[0] - 1
+def _products(
+    indptr: Ints, columns: Columns, values: Floats, nodes: Columns, index: Postings, place: int, stop: int
+) -> Floats:
+    """``xᵀz`` of one of `nodes` with the first `stop` of them, in whatever order of summation is fastest."""
+    dimension = index.starts.shape[0] - 1
     row = np.zeros(dimension)
-    products = np.zeros(place)
+    products = np.zeros(stop)
     for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
         c, value = columns[p], values[p]
         row[c] = value
         for q in range(index.starts[c], index.starts[c + 1]):
             products[index.places[q]] += value * index.values[q]
-    for i in range(index.indexed, place):
-        start, stop = indptr[nodes[i]], indptr[nodes[i] + 1]
+    for i in range(index.indexed, stop):
+        first, last = indptr[nodes[i]], indptr[nodes[i] + 1]
         product = 0.0
-        if stop - start == dimension:  # no column is left out, so the two run side by side
-            other = values[start:stop]
+        if last - first == dimension:  # no column is left out, so the two run side by side
+            other = values[first:last]
             for c in range(dimension):
                 product += other[c] * row[c]
         else:
-            for p in range(start, stop):
+            for p in range(first, last):
                 product += values[p] * row[columns[p]]
         products[i] = product
     return products
@@ -158,7 +160,7 @@ def join(
     node = nodes[place]
     for p in range(indptr[node], indptr[node + 1]):
         squares[place] += values[p] * values[p]
-    products = _products(indptr, columns, values, nodes, index)
+    products = _products(indptr, columns, values, nodes, index, place, place)
     doubt = ROUNDING * (index.starts.shape[0] + 4)  # no row has more entries than there are columns
     own = np.inf
     for i in range(place):
@@ -170,6 +172,34 @@ def join(
             reach[i] = distances[i, k - 1]
             own = distances[place, k - 1]
     reach[place] = own
+
+
+@kernel
+def refill(
+    neighbors: Columns,
+    distances: Floats,
+    reach: Floats,
+    squares: Floats,
+    index: Postings,
+    indptr: Ints,
+    columns: Columns,
+    values: Floats,
+    nodes: Columns,
+    places: Ints,
+) -> None:
+    """Let some places of `nodes` look for their k nearest again, among all others; arguments as those of `join`."""
+    k = distances.shape[1]
+    doubt = ROUNDING * (index.starts.shape[0] + 4)
+    for place in places:
+        products = _products(indptr, columns, values, nodes, index, place, nodes.shape[0])
+        neighbors[place] = -1
+        distances[place] = np.inf
+        for i in range(nodes.shape[0]):
+            both = squares[i] + squares[place]
+            if i != place and both - 2.0 * products[i] - doubt * both < distances[place, k - 1]:
+                exact = _squared_distance(indptr, columns, values, nodes[place], nodes[i])
+                _place(neighbors[place], distances[place], i, exact)
+        reach[place] = distances[place, k - 1]
 
 
 @kernel

@@ -66,10 +66,29 @@ def widened(state: RidgeState, dimension: int) -> RidgeState:
     wide = new_state(arms, dimension, float(1.0 / state.scale[0]))
     wide.recent[:, :, :before] = state.recent
     wide.theta[:, :before] = state.theta
-    for k in np.flatnonzero(state.folds):
-        wide.folded[k, :before, :before] = state.folded[k]
-        wide.folded[k, range(before, dimension), range(before, dimension)] = state.scale[0]
+    learned = np.flatnonzero(state.folds)
+    wide.folded[learned, :before, :before] = state.folded[learned]
+    more = np.arange(before, dimension)
+    wide.folded[learned[:, None], more, more] = state.scale[0]
     return wide._replace(scale=state.scale, folds=state.folds, gains=state.gains, counts=state.counts)
+
+
+def with_arm(state: RidgeState, like: int | None) -> RidgeState:
+    """One arm more, with the evidence of another or with none."""
+    arms, dimension = state.theta.shape
+    more = new_state(arms + 1, dimension, float(1.0 / state.scale[0]))._replace(scale=state.scale)
+    for new, old in zip(more[1:], state[1:], strict=True):
+        learned = np.flatnonzero(state.folds) if old is state.folded else np.arange(arms)  # leave lazy memory alone
+        new[learned] = old[learned]
+        if like is not None:
+            new[arms] = old[like]
+    return more
+
+
+def clear(state: RidgeState, arms: Ints) -> None:
+    """Take all evidence away from some arms, in place."""
+    for part in state[1:]:
+        part[arms] = 0
 
 
 @fast_kernel
