@@ -1,0 +1,170 @@
+"""Against obp's own estimators where it is installed; see the fixture for how little of it that needs."""
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import tacit
+from tacit import ope
+from tacit.adapters.obp import replay, to_obp
+from tacit.errors import TacitError
+from tacit.experiments.checks import toy_data
+
+ARMS = toy_data().arms
+
+
+@pytest.fixture(scope="module")
+def obp():
+    """obp's estimators and checks: its real files, without its packages' __init__, which import all of PyTorch.
+
+    `obp.utils` names torch and pandas, but the functions used here do not touch them, so empty modules stand in while
+    it is imported.
+    """
+    found = importlib.util.find_spec("obp")
+    if found is None:
+        pytest.skip("obp is not installed: pip install --no-deps --ignore-requires-python obp==0.5.7")
+    home = found.submodule_search_locations[0]
+    shells = {name: ModuleType(name) for name in ("obp", "obp.ope", "torch", "pandas")}
+    shells["obp"].__path__, shells["obp.ope"].__path__ = [home], [f"{home}/ope"]
+    shells["torch"].tensor = shells["torch"].Tensor = type("Tensor", (), {})
+    with pytest.MonkeyPatch.context() as patch:
+        for name, shell in shells.items():
+            patch.setitem(sys.modules, name, shell)
+        for name in ("estimators", "helper"):
+            patch.delitem(sys.modules, f"obp.ope.{name}", raising=False)
+        patch.delitem(sys.modules, "obp.utils", raising=False)
+        estimators, utils = importlib.import_module("obp.ope.estimators"), importlib.import_module("obp.utils")
+        for name in [name for name in sys.modules if name.split(".")[0] == "obp" and name not in shells]:
+            del sys.modules[name]
+    estimators.check_feedback = utils.check_bandit_feedback_inputs
+    return estimators
+
+
+def log_of(rows, silence, seed=0):
+    """A log of random choices; which rewards are heard depends on the arm. Returns what any estimate should be, too."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 4))
+    behaviour = rng.dirichlet([2.0, 2.0, 2.0], rows)
+    arms = (behaviour.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1)
+    worth = 1 / (1 + np.exp(-X[:, :3] - [1.5, 0.0, -1.5]))
+    rewards = (rng.random(rows) < worth[np.arange(rows), arms]).astype(float)
+    hearing = 1 - np.array(silence)[arms]
+    rewards[rng.random(rows) >= hearing] = np.nan
+    target = worth / worth.sum(axis=1, keepdims=True)
+    log = {"arms": arms, "rewards": rewards, "propensities": behaviour[np.arange(rows), arms]}
+    return log, X, hearing, target, float((target * worth).sum(axis=1).mean())
+
+
+def estimate(estimator, feedback, target):
+    taken = {name: feedback[name] for name in ("reward", "action", "pscore", "position")}
+    return estimator.estimate_policy_value(action_dist=target[:, :, None], **taken)
+
+
+def test_obps_estimators_agree_with_tacits_on_a_log_full_of_silence(obp):
+    log, X, hearing, target, truth = log_of(20_000, silence=(0.1, 0.5, 0.8))
+    feedback = to_obp(log, X, arms=ARMS, observation=hearing)
+    heard = ~np.isnan(log["rewards"])
+    obp.check_feedback(**{name: feedback[name] for name in ("context", "action", "reward", "position", "pscore")})
+    snipw = estimate(obp.SelfNormalizedInverseProbabilityWeighting(), feedback, target[heard])
+    ipw = estimate(obp.InverseProbabilityWeighting(), feedback, target[heard])
+    assert snipw == pytest.approx(ope.snips(log, target, observation=hearing).value, rel=1e-9)
+    assert ipw == pytest.approx(ope.ips(log, target, observation=hearing).value, rel=1e-9)
+    assert snipw == pytest.approx(truth, abs=0.03)
+    assert ipw == pytest.approx(truth, abs=0.03)
+    unaware = feedback | {"pscore": log["propensities"][heard]}  # that silence depends on the arm
+    assert abs(estimate(obp.SelfNormalizedInverseProbabilityWeighting(), unaware, target[heard]) - truth) > 0.03
+
+
+def test_where_all_is_heard_the_log_goes_as_it_is(obp):
+    log, X, _, target, _ = log_of(500, silence=(0.0, 0.0, 0.0))
+    feedback = to_obp(log, X, arms=ARMS)
+    np.testing.assert_allclose(feedback["pscore"], log["propensities"], rtol=1e-15)
+    value = estimate(obp.InverseProbabilityWeighting(), feedback, target)
+    assert value == pytest.approx(ope.ips(log, target).value, rel=1e-9)
+
+
+def test_an_agents_own_log_goes_to_obp(obp):
+    stream = tacit.Stream(toy_data(), missing=0.3, seed=2)
+    agent = tacit.LinUCB(arms=ARMS, epsilon=0.4)
+    tacit.evaluate(agent, stream)
+    contexts = sp.vstack([round.context for round in stream])
+    log = agent.log()
+    feedback = to_obp(log, contexts, arms=agent.arm_names, observation=0.7)
+    heard = ~np.isnan(log["rewards"])
+    assert feedback["n_rounds"] == heard.sum()
+    assert feedback["n_actions"] == 3
+    np.testing.assert_array_equal(feedback["context"], contexts.toarray()[heard])
+    np.testing.assert_array_equal(feedback["action"], log["arms"][heard])
+    np.testing.assert_array_equal(feedback["reward"], log["rewards"][heard])
+    np.testing.assert_allclose(feedback["pscore"], 0.7 * log["propensities"][heard] / heard.mean())
+    assert feedback["position"] is feedback["action_context"] is None
+    target = np.eye(3)[stream.truth[3:]]
+    value = estimate(obp.SelfNormalizedInverseProbabilityWeighting(), feedback, target[heard])
+    assert value == pytest.approx(1.0)  # the policy that is always right
+
+
+def test_what_cannot_be_a_log_is_refused():
+    log, X, hearing, *_ = log_of(50, silence=(0.2, 0.5, 0.5))
+    silent = int(np.isnan(log["rewards"]).sum())
+    with pytest.raises(TacitError, match=f"{silent} of 50 rewards are silent: give observation"):
+        to_obp(log, X, arms=ARMS)
+    with pytest.raises(TacitError, match="each needs one"):
+        to_obp(log, X[1:], arms=ARMS, observation=0.5)
+    with pytest.raises(TacitError, match="one for each of 50 rows"):
+        to_obp(log, X, arms=ARMS, observation=hearing[1:])
+    for wrong in (0.0, 1.5, np.nan):
+        with pytest.raises(TacitError, match="observation of rows"):
+            to_obp(log, X, arms=ARMS, observation=wrong)
+    with pytest.raises(TacitError, match="propensities of rows"):
+        to_obp(log | {"propensities": np.zeros(50)}, X, arms=ARMS, observation=0.5)
+    with pytest.raises(TacitError, match="2 arms do not have"):
+        to_obp(log, X, arms=ARMS[:2], observation=0.5)
+    with pytest.raises(TacitError, match="none of 50 rewards"):
+        to_obp(log | {"rewards": np.full(50, np.nan)}, X, arms=ARMS, observation=0.5)
+
+
+def rounds_at_random(rows=200, seed=1):
+    data, rng = toy_data(rows), np.random.default_rng(seed)
+    actions = rng.integers(3, size=rows)
+    rewards = np.where(rng.random(rows) < 0.2, np.nan, actions == data.y)
+    return {"context": data.X.toarray(), "action": actions, "reward": rewards, "n_actions": 3}
+
+
+@pytest.mark.parametrize("method", ["linucb", "graphucb"])
+def test_replay_keeps_the_rounds_in_which_the_agent_would_have_done_the_same(method):
+    feedback, agent = rounds_at_random(), tacit.make(method, arms=ARMS)
+    rounds = replay(agent, feedback)
+    assert 40 < len(rounds) < 120
+    log = agent.log()
+    np.testing.assert_array_equal(log["ids"], rounds)
+    np.testing.assert_array_equal(log["arms"], feedback["action"][rounds])
+    np.testing.assert_array_equal(log["rewards"], feedback["reward"][rounds])
+    assert set(log["states"]) == {"rewarded", "silent"}
+    assert np.nanmean(log["rewards"]) > 0.7  # by chance it is a third
+
+
+def test_replay_learns_nothing_from_the_other_rounds():
+    feedback, agent, alone = rounds_at_random(), tacit.LinUCB(arms=ARMS), tacit.LinUCB(arms=ARMS)
+    for row in replay(agent, feedback):
+        decision = alone.decide(feedback["context"][row])
+        assert decision.arm == ARMS[feedback["action"][row]]
+        reward = feedback["reward"][row]
+        alone.feedback(decision.id, None if np.isnan(reward) else reward)
+    for context in feedback["context"][:5]:
+        np.testing.assert_array_equal(agent.decide(context).scores, alone.decide(context).scores)
+
+
+def test_replay_refuses_before_it_decides():
+    log, X, *_ = log_of(30, silence=(0.0, 0.0, 0.0))
+    feedback, agent = to_obp(log, X, arms=ARMS), tacit.LinUCB(arms=ARMS)
+    with pytest.raises(TacitError, match="there are 3 actions; the agent has 2 arms"):
+        replay(tacit.LinUCB(arms=2), feedback)
+    with pytest.raises(TacitError, match="from 0 to 1"):
+        replay(agent, feedback | {"reward": feedback["reward"] * 3})
+    assert len(agent.log()["ids"]) == 0
+    replay(agent, feedback)

@@ -1,0 +1,129 @@
+import math
+import sys
+
+import numpy as np
+import pytest
+from river import bandit, stats
+
+import tacit
+from tacit.adapters.obp import replay
+from tacit.adapters.river import TacitPolicy
+from tacit.errors import TacitError, UnknownArm
+from tacit.experiments.checks import toy_data
+
+
+class HeardSum(stats.Sum):
+    """river's own sum becomes NaN with the first silence."""
+
+    def update(self, x):
+        if not math.isnan(x):
+            super().update(x)
+
+
+def logged(silent=0.0, seed=0):
+    """Rounds whose arm was taken at random, as river's history and as obp's dictionary; NaN where nothing was heard."""
+    data, rng = toy_data(300), np.random.default_rng(seed)
+    X = data.X.toarray()
+    actions = rng.integers(len(data.arms), size=len(X))
+    rewards = np.where(rng.random(len(X)) < silent, np.nan, actions == data.y)
+    history = [
+        (data.arms, dict(enumerate(x.tolist())), data.arms[action], reward)
+        for x, action, reward in zip(X, actions, rewards.tolist(), strict=True)
+    ]
+    return data.arms, history, {"context": X, "action": actions, "reward": rewards, "n_actions": len(data.arms)}
+
+
+@pytest.mark.parametrize("method", ["linucb", "graphucb"])
+@pytest.mark.parametrize("silent", [0.0, 0.4])
+def test_river_replays_a_log_on_an_agent_as_tacit_does(method, silent):
+    arms, history, feedback = logged(silent)
+    policy, agent = TacitPolicy(tacit.make(method, arms=arms)), tacit.make(method, arms=arms)
+    total, used = bandit.evaluate_offline(policy, history, HeardSum())
+    rounds = replay(agent, feedback)
+    assert used == len(rounds)
+    assert total.get() == np.nansum(feedback["reward"][rounds])
+    answers, expected = policy.agent.log()["rewards"], feedback["reward"][rounds]
+    np.testing.assert_array_equal(answers[: len(rounds)], expected)
+
+
+def test_an_agent_learns_in_rivers_hands():
+    arms, history, _ = logged()
+    chance, tried = bandit.evaluate_offline(bandit.RandomPolicy(seed=0), history)
+    earned, used = bandit.evaluate_offline(TacitPolicy(tacit.LinUCB(arms=arms)), history)
+    assert used > 60
+    assert earned.get() / used > 0.8
+    assert chance.get() / tried < 0.5
+
+
+def test_silence_reaches_the_agent_and_only_counts_the_pull():
+    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"]))
+    for reward in (1.0, None, math.nan):
+        arm = policy.pull(["a", "b"], {"x": 1.0})
+        policy.update(arm, {"x": 1.0}, reward)
+    assert policy.agent.log()["states"].tolist() == ["rewarded", "silent", "silent"]
+    assert policy._n == 3
+    assert sum(policy._rewards[arm].n for arm in policy.ranking) == 1
+
+
+def test_only_arms_on_offer_are_pulled():
+    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b", "c"]))
+    for offered in (["b"], ["c"], ["b", "c"], ["c", "b", "a"]):
+        arm = policy.pull(offered, {"x": 1.0})
+        assert arm in offered
+        policy.update(arm, {"x": 1.0}, 0)
+    with pytest.raises(UnknownArm, match="'d'"):
+        policy.pull(["a", "d"], {"x": 1.0})
+
+
+def test_a_pull_without_an_update_is_withdrawn_by_the_next():
+    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"]))
+    policy.pull(["a", "b"], {"x": 1.0})
+    arm = policy.pull(["a", "b"], {"x": 2.0})
+    policy.update(arm, {"x": 2.0}, 1)
+    assert policy.agent.log()["ids"].tolist() == [1]
+    assert policy.agent.health().withdrawn == 1
+
+
+def test_an_update_for_another_arm_or_a_late_one_is_learned_from():
+    arms = ["a", "b"]
+    policy, other = TacitPolicy(tacit.LinUCB(arms=arms)), tacit.LinUCB(arms=arms)
+    assert policy.pull(arms, {"x": 1.0, "y": 0.0}) == "a"
+    policy.pull(arms, {"x": 0.0, "y": 1.0})
+    for arm, reward in (("b", 1), ("a", 0)):  # late, and once for an arm that the agent would not take now
+        policy.update(arm, {"x": 1.0, "y": 0.0}, reward)
+        other.feedback(other.decide({"x": 1.0, "y": 0.0}, allowed=[arm]).id, reward)
+    log = policy.agent.log()
+    assert log["arms"][log["states"] == "rewarded"].tolist() == [1, 0]
+    probe = {"x": 0.7, "y": 0.2}
+    np.testing.assert_allclose(policy.agent.fork().decide(probe).scores, other.decide(probe).scores)
+    assert policy.ranking == ["b", "a"]
+
+
+def test_a_clone_has_the_parameters_and_has_learned_nothing():
+    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"], alpha=0.3))
+    policy.update(policy.pull(["a", "b"], {"x": 1.0}), {"x": 1.0}, 1)
+    clone = policy.clone()
+    assert clone.agent.params == policy.agent.params
+    assert clone._n == 0
+    assert len(clone.agent.log()["ids"]) == 0
+    assert len(policy.agent.log()["ids"]) == 1
+
+
+def test_what_is_wrong_is_said():
+    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"]))
+    with pytest.raises(TypeError, match="a context and a reward"):
+        policy.update("a", {"x": 1.0})
+    with pytest.raises(TacitError, match="a context is"):
+        policy.pull(["a", "b"])
+    policy.pull(["a", "b"], {"x": 1.0})
+    with pytest.raises(TacitError, match="reward 3 is not allowed"):
+        policy.update("a", {"x": 1.0}, 3)
+    policy.update("a", {"x": 1.0}, 1)
+    assert policy.agent.log()["rewards"].tolist() == [1.0]
+
+
+def test_without_river_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "river", None)
+    monkeypatch.delitem(sys.modules, "tacit.adapters.river")
+    with pytest.raises(ImportError, match=r"pip install 'tacit\[river\]'"):
+        import tacit.adapters.river  # noqa: F401
