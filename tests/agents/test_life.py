@@ -6,100 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sklearn.naive_bayes import MultinomialNB
 
 import tacit
 import tacit.agents.base
 from oracles import ridge
+from oracles.book import check_against_the_book, ridges
+from oracles.zoo import AGENTS, ARMS, contexts
 from tacit.agents.imputers import BaseImputer
 from tacit.contracts import SparseRow
 from tacit.errors import AlreadyAnswered, ForgottenDecision, TacitError
 
-ARMS = ["left", "middle", "right"]
-FEATURES = 5
 REWARDS = [0, 1, 0.25, 0.75, None]
-SMALL = {"hidden": 2, "neighbors": 2, "start_epochs": 3}
-AGENTS = {
-    "linucb": tacit.LinUCB,
-    "linucb, all can be right": partial(tacit.LinUCB, one_right_arm=False),
-    "linucb, silence is 0.3": partial(tacit.LinUCB, silence=0.3),
-    "rogcn": partial(tacit.ROGCN, **SMALL),
-    "bilinucb-gcn": partial(tacit.BILinUCB, imputer_params=SMALL, warmup=4),
-    "bilinucb-kmeans": partial(tacit.BILinUCB, imputer="kmeans", imputer_params={"clusters": 3}, warmup=4),
-    "bilinucb-random": partial(tacit.BILinUCB, imputer="random", warmup=4, bounded=False),
-    "bilinucb-nb": partial(tacit.BILinUCB, imputer=MultinomialNB(), warmup=0),
-    "bilinucb, silence is ignored": partial(tacit.BILinUCB, imputer="kmeans", warmup=100, silence="ignore"),
-    "gcnucb": partial(tacit.GCNUCB, **SMALL, warmup=4),
-    "gcnucb, in warm-up": partial(tacit.GCNUCB, **SMALL, warmup=100),
-    "graphucb": partial(tacit.GraphUCB, neighbors=2),
-    "graphucb, all can be right": partial(tacit.GraphUCB, neighbors=2, one_right_arm=False),
-    "graphucb, silence is 1": partial(tacit.GraphUCB, neighbors=2, silence=1),
-    "majority": partial(tacit.make, "majority"),
-    "labelspreading": partial(tacit.make, "labelspreading", every=3),
-}
-
-
-def contexts(count, seed=0):
-    return np.abs(np.random.default_rng(seed).normal(size=(count, FEATURES)))
-
-
-def ridges(agent):
-    """The regressions over contexts that an agent holds, each with what it must be made of."""
-    if isinstance(agent, tacit.GraphUCB):
-        yield agent._widths, ridge.from_book(agent, FEATURES, agent.ridge, unit_rows=True)
-        return
-    if hasattr(agent, "_linear"):
-        yield agent._linear, ridge.from_book(agent, FEATURES, agent.ridge)
-    if getattr(agent, "_linucb", None) is not None:
-        yield agent._linucb, ridge.from_book(agent, FEATURES, agent.ridge, supposed=False)
-
-
-def check_against_the_book(agent):
-    """All evidence inside an agent is what its book of decisions says, from scratch."""
-    for held, (A, b) in ridges(agent):
-        if isinstance(agent, tacit.GraphUCB):
-            inverses, _ = ridge.written_out(held._state)
-            np.testing.assert_allclose(inverses, np.linalg.inv(A), atol=1e-8)
-        else:
-            ridge.check(held, A, b)
-    ledger, n = agent._ledger, agent._ledger.count
-    value, arm, silent = ledger.value[:n], ledger.arm[:n], ledger.state[:n] == 2
-    seen, right = ~silent & ~np.isnan(value), ~silent & (value > 0.5)
-    every = (value == 1) & ~silent & agent.one_right_arm
-    labels = np.where(right, arm, -1)
-    if isinstance(agent, tacit.ROGCN):
-        np.testing.assert_array_equal(agent._encoder.labels[:n, 0], labels)
-    if isinstance(agent, tacit.GCNUCB):
-        expected = np.full((n, len(agent.arm_names)), np.nan)
-        known = ~np.isnan(value)
-        expected[known, arm[known]] = value[known]
-        expected[every] = np.arange(len(agent.arm_names)) == arm[every, None]
-        np.testing.assert_array_equal(agent._rewards[:n], expected)
-        told = np.where(np.isnan(expected) | silent[:, None], -1, expected > 0.5)
-        np.testing.assert_array_equal(agent._encoder.labels[:n], told)
-    if isinstance(agent, tacit.BILinUCB):
-        imputer = agent._imputer
-        if hasattr(imputer, "_encoder"):
-            np.testing.assert_array_equal(imputer._encoder.labels[:n, 0], labels)
-        if hasattr(imputer, "_cluster"):
-            np.testing.assert_array_equal(imputer._reward[:n], np.where(seen, value, np.nan))
-        if hasattr(imputer, "estimator"):
-            np.testing.assert_array_equal(imputer._labels[:n], labels)
-    if isinstance(agent, tacit.GraphUCB):
-        wrong = seen & (value == 0) & agent.one_right_arm
-        np.testing.assert_array_equal(agent._wrong[:n], np.where(wrong, arm, -1))
-        weights, targets = agent._weights[:n], agent._targets[:n]
-        assert (weights[np.isnan(value)] == 0).all()
-        assert (weights[every] == 1).all()
-        np.testing.assert_array_equal(targets[every].argmax(axis=1), arm[every])
-        plain = ~np.isnan(value) & ~every
-        assert (weights[plain, arm[plain]] == 1).all()
-        np.testing.assert_allclose(targets[plain, arm[plain]], value[plain])
-    if hasattr(agent, "_earned"):
-        expected = np.bincount(arm, np.nan_to_num(value), minlength=len(agent.arm_names))
-        np.testing.assert_allclose(agent._earned, expected, atol=1e-12)
-    if hasattr(agent, "_told"):
-        np.testing.assert_array_equal(agent._labels[:n], labels)
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -256,9 +173,12 @@ def test_time_makes_silence(name):
 def test_time_is_the_callers_and_never_runs_backwards():
     agent = tacit.LinUCB(arms=2, expire_after=60.0)
     first = agent.decide([1.0], at=1000.0)
-    second = agent.decide([1.0], at=900.0)  # a clock that was set back
+    second = agent.decide([1.0], at=900.0)
     assert agent.expire(now=1059.9) == []
     assert agent.expire(now=1060.0) == [first.id, second.id]
+    third = agent.decide([1.0], at=500.0)  # the clock was set back: for all we know it is still 1060
+    assert agent.expire(now=1119.9) == []
+    assert agent.expire(now=1120.0) == [third.id]
     with pytest.raises(TacitError, match="at="):
         agent.decide([1.0])
     with pytest.raises(TacitError, match="number"):

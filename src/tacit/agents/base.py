@@ -175,9 +175,14 @@ class BaseAgent(DecisionLife):
         node = self._admit(row, PENDING, self._now())
         near = None if neighbors is None else [n for n in map(self._ledger.find, neighbors) if n >= 0]
         self._decisions += 1
-        self._arrive(node, near)
-        scores, widths = self._score(node)
-        arm, propensity = self._choose(scores + widths, choice)
+        try:
+            self._arrive(node, near)
+            scores, widths = self._score(node)
+            arm, propensity = self._choose(scores + widths, choice)
+        except BaseException:
+            self._decisions -= 1
+            self._forget_all_but(np.arange(node))  # a decision that was not made leaves nothing behind
+            raise
         ledger = self._ledger
         ledger.arm[node], ledger.propensity[node] = arm, propensity
         ledger.scores[node], ledger.widths[node] = scores, widths
@@ -313,6 +318,23 @@ class BaseAgent(DecisionLife):
         return nodes * (self._rows.entries_a_row(dimension) * 12.0 + 8.0 * arms + 64.0)
 
     # The border.
+
+    def _sound(self) -> bool:
+        """Whether what a file says of an agent fits together; `_parts_fit` is asked once it has begun."""
+        arms, ledger = len(self._arm_names), self._ledger
+        return (
+            self._arm_index == {name: k for k, name in enumerate(self._arm_names)}
+            and storage.fits(self._active, np.bool_, arms)
+            and storage.fits(self._times_chosen, np.int64, arms)
+            and (self._choice is None or storage.fits(self._choice, np.bool_, arms))
+            and ledger.scores.shape[1] == arms
+            and ledger.count == self._rows.count
+            and (self._rows.dimension == 0 or self._parts_fit(arms, self._rows.dimension, ledger.count))
+        )
+
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        """Whether an agent's own parts are for so many arms, features and contexts."""
+        return True
 
     def _make_room(self, dimension: int) -> None:
         """Make the state, or widen it; where that fails nothing has changed."""

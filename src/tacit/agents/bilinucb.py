@@ -85,5 +85,8 @@ class BILinUCB(WarmedUpAgent):
         self._linear.add_arm(like)
         self._imputer.add_arm(like)
 
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        return super()._parts_fit(arms, dimension, count) and self._linear.fits(arms, dimension)
+
     def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
         return super()._estimate(arms, dimension, nodes) + ArmRidge.estimate(arms, dimension)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tacit.agents.storage import storable
+from tacit.agents.storage import fits, storable, within
 from tacit.contracts import SparseRow
 from tacit.errors import InvalidContext
 from tacit.kernels.border import first_unfit
@@ -43,6 +43,17 @@ class RowStore:
         self._indptr = np.zeros(16, np.int64)
         self._columns = np.zeros(256, np.int32)
         self._values = np.zeros(256)
+
+    def _sound(self) -> bool:
+        ends, stop = self._indptr, int(self._indptr[self.count])
+        return (
+            fits(ends, np.int64, self.count + 1)
+            and ends[0] == 0
+            and bool((np.diff(ends[: self.count + 1]) >= 0).all())
+            and fits(self._columns, np.int32, stop)
+            and fits(self._values, np.float64, stop)
+            and within(self._columns[:stop], 0, self.dimension)
+        )
 
     def append(self, row: SparseRow) -> int:
         """Add a row at the end and return its number."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.graph import ContextGraph
-from tacit.agents.storage import storable
+from tacit.agents.storage import fits, storable, within
 from tacit.kernels import gcn
 from tacit.validate import check_number
 
@@ -70,6 +70,33 @@ class GraphEncoder:
         self._w2 = self._glorot(heads * settings.hidden, settings.hidden + classes, classes)
         self._w2 = self._w2.reshape(heads, settings.hidden, classes)
         self._moments = [np.zeros_like(weights) for weights in (self._w1, self._w1, self._w2, self._w2)]
+
+    def _sound(self) -> bool:
+        heads, hidden, classes = self._w2.shape
+        dimension, units = self._contexts.dimension, heads * hidden
+        weights = [((dimension, units), 2), ((heads, hidden, classes), 2)]
+        moments = [shape for shape, twice in weights for _ in range(twice)]
+        return (
+            (heads, hidden) == (self._heads, self._settings.hidden)
+            and self._w1.shape == (dimension, units)
+            and fits(self._w1, np.float32, *self._w1.shape)
+            and fits(self._w2, np.float32, *self._w2.shape)
+            and [held.shape for held in self._moments] == moments
+            and all(fits(held, np.float32, *held.shape) for held in self._moments)
+            and self._nodes == self._contexts.count
+            and fits(self.labels, np.int32, self._nodes, heads)
+            and within(self.labels, -1, classes)
+        )
+
+    @property
+    def classes(self) -> int:
+        """How many classes each network has."""
+        return int(self._w2.shape[2])
+
+    @property
+    def heads(self) -> int:
+        """How many networks there are."""
+        return self._heads
 
     def _glorot(self, rows: int, fans: int, columns: int) -> NDArray[np.float32]:
         """Uniform weights of variance 2/fans (Glorot and Bengio 2010)."""

@@ -9,6 +9,7 @@ from tacit.agents.base import Scores
 from tacit.agents.contexts import keep_rows, room_for
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
 from tacit.agents.linear import unit
+from tacit.agents.storage import fits
 from tacit.agents.warmup import WarmedUpAgent
 from tacit.contracts import ContextSpace
 from tacit.kernels.gcn import to_unit_length
@@ -113,6 +114,13 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
 
     def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         return self._encoder.graph.near(node)
+
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        return (
+            super()._parts_fit(arms, dimension, count)
+            and (self._encoder.heads, self._encoder.classes) == (arms, 2)
+            and fits(self._rewards, np.float64, count, arms)
+        )
 
     def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
         own = self.estimate_network(arms, 2, dimension, nodes) + 8.0 * nodes * arms

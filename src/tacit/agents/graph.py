@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tacit.agents.contexts import RowStore, keep_rows, room_for
-from tacit.agents.storage import storable
+from tacit.agents.storage import fits, storable, within
 from tacit.kernels import knn
 from tacit.kernels.gcn import Rows
 
@@ -36,6 +36,23 @@ class ContextGraph:
         self._adjacency: Rows | None = None
         self._index: knn.Postings | None = None
         self._indexed = 0  # how many rows there were when the index was made
+
+    def _sound(self) -> bool:
+        places, nodes, k = self._near_count, self._nodes, self._neighbors.shape[1]
+        listed = min(k, places - 1)
+        return (
+            nodes == self._contexts.count
+            and fits(self._near_nodes, np.int32, places)
+            and within(self._near_nodes[:places], 0, nodes)
+            and fits(self._neighbors, np.int32, places, k, least=-1)
+            and k >= 1
+            and (listed < 1 or within(self._neighbors[:places, :listed], 0, places))
+            and fits(self._distances, np.float64, places, k)
+            and fits(self._reach, np.float64, places)
+            and fits(self._squares, np.float64, places)
+            and all(fits(ends, np.int32, self._edges) for ends in (self._sources, self._targets))
+            and all(within(ends[: self._edges], 0, nodes) for ends in (self._sources, self._targets))
+        )
 
     def add(self, node: int, neighbors: list[int] | None) -> None:
         """Let a row join, with the edges given or else with its nearest neighbours."""

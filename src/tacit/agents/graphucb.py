@@ -10,6 +10,7 @@ from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.graph import ContextGraph
 from tacit.agents.ledger import REWARDED
 from tacit.agents.linear import ArmRidge
+from tacit.agents.storage import fits, within
 from tacit.agents.trust import Trust
 from tacit.contracts import SparseRow
 from tacit.kernels import views
@@ -170,6 +171,25 @@ class GraphUCB(BaseAgent):
 
     def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         return self._graph.near(node)
+
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        views = self.hops + 1
+        by_view = views * arms
+        of_features = (self._theta, self._unit_theta)
+        return (
+            self._views == views
+            and (self._unit.count, self._unit.dimension) == (count, dimension)
+            and self._widths.fits(arms, dimension)
+            and self._trust.fits(views, arms)
+            and all(held.shape == (dimension, by_view) and held.dtype == np.float32 for held in of_features)
+            and fits(self._projected, np.float32, count, by_view)
+            and fits(self._scales, np.float32, count, views)
+            and fits(self._targets, np.float32, count, arms)
+            and fits(self._weights, np.float32, count, arms)
+            and fits(self._said, np.float32, count, views, arms)
+            and fits(self._wrong, np.int32, count)
+            and within(self._wrong, -1, arms)
+        )
 
     def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
         views = (self.hops + 1) * arms

@@ -11,7 +11,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.encoder import GraphEncoder, NetworkSettings
-from tacit.agents.storage import storable
+from tacit.agents.storage import fits, storable
 from tacit.contracts import Imputer
 from tacit.errors import TacitError
 from tacit.registry import check_keywords, unknown_name
@@ -136,6 +136,17 @@ class KMeansImputer(BaseImputer):
         self._kmeans = MiniBatchKMeans(self.clusters, n_init=1, random_state=int(rng.integers(2**31)))
         self._cluster = np.zeros(0, np.int32)
         self._reward = np.zeros(0)
+
+    def _sound(self) -> bool:
+        if not hasattr(self, "_kmeans"):
+            return True  # it has not begun
+        centers = getattr(self._kmeans, "cluster_centers_", np.zeros((self.clusters, self._rows.dimension)))
+        return (
+            self._kmeans.n_clusters == self.clusters
+            and centers.shape == (self.clusters, self._rows.dimension)
+            and fits(self._cluster, np.int32, self._rows.count)
+            and fits(self._reward, np.float64, self._rows.count)
+        )
 
     def widen(self, dimension: int) -> None:
         """Pad the centres with zeros, which is what they had in features not seen."""

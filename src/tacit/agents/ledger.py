@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.agents.contexts import keep_rows
-from tacit.agents.storage import storable
+from tacit.agents.storage import fits, storable, within
 
 PENDING, REWARDED, SILENT, GIVEN = range(4)
 STATES = ("pending", "rewarded", "silent", "given")
@@ -43,6 +43,21 @@ class Ledger:
         self.propensity = np.zeros(0)
         self.scores = np.zeros((0, arms), np.float32)
         self.widths = np.zeros((0, arms), np.float32)
+
+    def _sound(self) -> bool:
+        count, arms = self.count, self.scores.shape[1]
+        columns = {"id": np.int64, "state": np.int8, "arm": np.int32, "arms": np.int32}
+        tables = {"scores": np.float32, "widths": np.float32}
+        return (
+            all(fits(getattr(self, name), columns.get(name, np.float64), count) for name in self.COLUMNS[:-2])
+            and all(fits(getattr(self, name), kind, count, arms) for name, kind in tables.items())
+            and len({len(getattr(self, name)) for name in self.COLUMNS}) == 1
+            and bool((np.diff(self.id[:count]) > 0).all())
+            and within(self.id[:count], 0, self.given_out)
+            and within(self.state[:count], 0, len(STATES))
+            and within(self.arm[:count], 0, arms)
+            and within(self.arms[:count], 0, arms + 1)
+        )
 
     def open(self, state: int, at: float, rank: float) -> int:
         """A new row for the next id; returns its node."""

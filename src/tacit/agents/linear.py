@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tacit.agents.base import BaseAgent, Scores
 from tacit.agents.life import Fact
-from tacit.agents.storage import storable
+from tacit.agents.storage import fits, storable, within
 from tacit.contracts import SparseRow
 from tacit.kernels import ridge
 from tacit.validate import check_choice, check_number
@@ -58,6 +58,28 @@ class ArmRidge:
         self._state = ridge.new_state(arms, dimension, ridge_weight)
         self._all_arms = np.arange(arms)
         self._copied = np.zeros(arms, np.bool_)  # arms that began with the evidence of another
+
+    def _sound(self) -> bool:
+        return self.fits(len(self._all_arms), 0)
+
+    def fits(self, arms: int, dimension: int) -> bool:
+        """Whether it has so many arms, and at least so many features."""
+        held, (rows, width) = self._state, self._state.theta.shape
+        block = ridge.BLOCK
+        return (
+            (rows, len(held.folded), len(held.folds), len(held.recent)) == (arms,) * 4
+            and width >= dimension
+            and fits(held.theta, np.float64, arms, width)
+            and fits(held.scale, np.float64, 1)
+            and fits(held.folded, np.float64, arms, width, width)
+            and fits(held.recent, np.float64, arms, block, width)
+            and fits(held.gains, np.float64, arms, block)
+            and fits(held.folds, np.int64, arms, least=0)
+            and fits(held.counts, np.int64, arms)
+            and within(held.counts, 0, block)
+            and np.array_equal(self._all_arms, np.arange(arms))
+            and fits(self._copied, np.bool_, arms)
+        )
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)``."""

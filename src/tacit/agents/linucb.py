@@ -52,5 +52,8 @@ class LinUCB(LinearAgent):
     def _add_arm(self, like: int | None) -> None:
         self._linear.add_arm(like)
 
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        return self._linear.fits(arms, dimension)
+
     def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
         return super()._estimate(arms, dimension, nodes) + ArmRidge.estimate(arms, dimension)

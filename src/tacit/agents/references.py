@@ -13,6 +13,7 @@ from tacit.agents.base import BaseAgent, Scores
 from tacit.agents.contexts import keep_rows, room_for
 from tacit.agents.graphucb import GraphUCB
 from tacit.agents.ledger import REWARDED
+from tacit.agents.storage import fits, within
 from tacit.contracts import Arm
 from tacit.validate import check_number
 
@@ -38,6 +39,9 @@ class Majority(BaseAgent):
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         """What was earned stays earned."""
+
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        return fits(self._earned, np.float64, arms)
 
     def _add_arm(self, like: int | None) -> None:
         self._earned = np.append(self._earned, 0.0 if like is None else self._earned[like])
@@ -117,6 +121,9 @@ class LabelSpreader(BaseAgent):
         keep_rows(self._labels, kept, -1)
         seen = kept[kept < self._fitted]
         self._fitted, self._told, self._model = len(seen), self._told[seen], None
+
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        return fits(self._labels, np.int64, count) and within(self._labels, -1, arms) and 0 <= self._fitted <= count
 
     def _add_arm(self, like: int | None) -> None:
         """A class that nothing was said of is a class like any other."""

@@ -61,5 +61,8 @@ class ROGCN(NetworkSettings, BaseAgent):
     def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         return self._encoder.graph.near(node)
 
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        return (self._encoder.heads, self._encoder.classes) == (1, arms)
+
     def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
         return super()._estimate(arms, dimension, nodes) + self.estimate_network(1, arms, dimension, nodes)

@@ -5,13 +5,15 @@
 The header describes a graph of objects: parts of an agent by their class, with their attributes; shared parts occur
 once, so that what was one object before is one object after. Only classes that are marked as `storable`, NumPy's
 generators and scikit-learn's estimators can be in it, as long as arrays and plain values are all that they hold.
-Reading makes such objects and fills them in; it calls nothing that the file names.
+Reading makes such objects and fills them in; it calls nothing that the file names. Kernels trust their arrays, so a
+file must not lie about them: every part that has a method `_sound` says whether its arrays fit together.
 """
 
 import contextlib
 import hashlib
 import importlib
 import json
+import math
 import os
 import secrets
 from collections.abc import Callable
@@ -26,6 +28,7 @@ MAGIC = b"tacit\x00\x00\x02"  # the last byte is the version of the format
 Kind = TypeVar("Kind", bound=type)
 HOME = "tacit.agents."
 _STORABLE: dict[str, type] = {}
+OWN_ESTIMATORS = frozenset({"sklearn.cluster._kmeans:MiniBatchKMeans"})
 KINDS = frozenset("biufU")  # arrays of booleans, whole numbers, floats and text
 
 
@@ -60,8 +63,11 @@ def size(agent: object) -> int:
     return sum(array.nbytes for array in writer.arrays)
 
 
-def load(path: str | Path) -> Any:
-    """Read an agent back; it goes on exactly as the one that was saved would have."""
+def load(path: str | Path, *, trusted: bool = True) -> Any:
+    """Read an agent back; it goes on exactly as the one that was saved would have.
+
+    A file from somebody else need not be `trusted`: then only estimators that tacit itself uses may be in it.
+    """
     content = memoryview(Path(path).read_bytes())
     name = Path(path).name
     if bytes(content[:5]) != MAGIC[:5]:
@@ -77,9 +83,10 @@ def load(path: str | Path) -> Any:
     stop = start + int.from_bytes(content[len(MAGIC) : start], "little")
     try:
         header = json.loads(bytes(content[start:stop]))
-        agent = _Reader(header, content[stop:-32]).decode(header["root"])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError) as error:
-        raise InvalidData(f"{name}: not written by this version of tacit ({error})") from None
+        agent = _Reader(header, content[stop:-32], trusted=trusted).decode(header["root"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InvalidData(f"{name}: not written by this version of tacit ({reason})") from None
     if not hasattr(agent, "decide"):
         raise InvalidData(f"{name}: holds no agent")
     return agent
@@ -156,6 +163,23 @@ def storable(kind: Kind) -> Kind:
     return kind
 
 
+def fits(array: object, dtype: object, *shape: int, least: int | None = None) -> bool:
+    """Whether something is an array of a type and shape, whose rows may be more than asked; −1 is any length.
+
+    With `least`, whole numbers must not be below it.
+    """
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != len(shape):
+        return False
+    if not all(asked in (-1, held) for asked, held in zip(shape[1:], array.shape[1:], strict=True)):
+        return False
+    return len(array) >= shape[0] and (least is None or array.size == 0 or array.min() >= least)
+
+
+def within(array: np.ndarray[Any, Any], low: int, high: int) -> bool:
+    """Whether all of an array is from `low` to below `high`."""
+    return bool(((array >= low) & (array < high)).all())
+
+
 def _path(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
@@ -168,10 +192,10 @@ def _class_path(value: object) -> str:
     raise TacitError(f"an agent that holds a {name} cannot be saved; its own parts, arrays and plain values can")
 
 
-def _class_at(path: str) -> Any:
+def _class_at(path: str, *, trusted: bool) -> Any:
     """A storable class, whose module is imported if it is ours; or an estimator of scikit-learn."""
     module, _, name = path.partition(":")
-    if module.startswith((HOME, "sklearn.")):
+    if module.startswith(HOME) or (module.startswith("sklearn.") and (trusted or path in OWN_ESTIMATORS)):
         kind = getattr(importlib.import_module(module), name, None)
         if _is_estimator(kind):
             return kind
@@ -187,13 +211,17 @@ def _is_estimator(kind: Any) -> bool:
 class _Reader:
     """Makes the objects first and fills them in after, so that they may refer to each other."""
 
-    def __init__(self, header: dict[str, Any], content: memoryview) -> None:
+    def __init__(self, header: dict[str, Any], content: memoryview, *, trusted: bool) -> None:
         self._content = content
+        self._trusted = trusted
         self._layout = [_Layout(*entry) for entry in header["arrays"]]
         self._objects = [self._shell(entry) for entry in header["objects"]]
         for value, entry in zip(self._objects, header["objects"], strict=True):
             if "class" in entry:
                 vars(value).update(self.decode(entry["state"]))
+        for value in self._objects:
+            if hasattr(value, "_sound") and not value._sound():  # noqa: SLF001 - one of us
+                raise ValueError(f"the parts of a {type(value).__name__} do not fit together")
 
     def _shell(self, entry: dict[str, Any]) -> Any:
         if "generator" in entry:
@@ -204,14 +232,14 @@ class _Reader:
             state = np.random.RandomState()
             state.set_state(self.decode(entry["random_state"]))
             return state
-        kind = _class_at(entry["class"])
+        kind = _class_at(entry["class"], trusted=self._trusted)
         return kind.__new__(kind)
 
     def decode(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
         if "record" in value:
-            kind = _class_at(value["record"])
+            kind = _class_at(value["record"], trusted=self._trusted)
             return tuple.__new__(kind, map(self.decode, value["items"]))
         ((tag, body),) = value.items()
         decoders: dict[str, Callable[[Any], Any]] = {
@@ -231,5 +259,7 @@ class _Reader:
         dtype = np.dtype(entry.dtype)
         if dtype.kind not in KINDS:
             raise ValueError(f"an array of {dtype}")
-        count = int(np.prod(entry.shape, dtype=np.int64))
+        count = math.prod(entry.shape)
+        if min(entry.shape, default=0) < 0 or entry.offset < 0:
+            raise ValueError(f"an array of shape {entry.shape} at {entry.offset}")
         return np.frombuffer(self._content, dtype, count, entry.offset).reshape(entry.shape).copy()

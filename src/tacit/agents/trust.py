@@ -33,6 +33,10 @@ class Trust:
         self.views = self._first.copy()
         self.bias = np.zeros(arms)
 
+    def fits(self, views: int, arms: int) -> bool:
+        """Whether it is for so many views and arms."""
+        return (self.views.shape, self._first.shape, self.bias.shape) == ((views,), (views,), (arms,))
+
     def add_arm(self, like: int | None) -> None:
         """One arm more, with the bias of another or with none."""
         self.bias = np.append(self.bias, 0.0 if like is None else self.bias[like])

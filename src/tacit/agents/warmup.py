@@ -54,6 +54,9 @@ class WarmedUpAgent(LinearAgent):
         if self._linucb:
             self._linucb.add_arm(like)
 
+    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
+        return self._linucb is None or self._linucb.fits(arms, dimension)
+
     def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
         warming = ArmRidge.estimate(arms, dimension) if self._decisions <= self.warmup and self.warmup else 0.0
         return super()._estimate(arms, dimension, nodes) + warming

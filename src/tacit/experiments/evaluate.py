@@ -16,7 +16,8 @@ def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[bool], 
     """Run an agent over a stream and return what happened at each step.
 
     Arguments:
-        agent: a fresh agent with the stream's arms; it learns.
+        agent: a fresh agent with the stream's arms; it learns. If it has `expire_after`, silence is left to it: nobody
+            says that an answer will never come.
         stream: the environment.
         progress: True shows a bar on the terminal; or a function to call after each step with whether it was right.
     """
@@ -38,6 +39,7 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Tra
     start = stream.start
     ids = list(agent.warm_start(start.contexts, start.arms, edges=start.edges))  # by position in the stream
     told, truth = agent if isinstance(agent, Told) else None, stream.truth
+    announced = agent.params.get("expire_after") is None
     waiting: list[tuple[int, int, int, float | None]] = []  # a heap of (when it comes, step, id, reward)
     for step, round in enumerate(stream):
         near = None if round.neighbors is None else [ids[position] for position in round.neighbors]
@@ -49,7 +51,7 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Tra
         if told:
             reward = float(stream.is_right(round, decision.arm))
             told.reveal(decision.id, stream.arms[truth[round.position]])
-        else:
+        elif reward is not None or announced:
             heapq.heappush(waiting, (step + stream.delay(round), step, decision.id, reward))
         while waiting and waiting[0][0] <= step:
             agent.feedback(*heapq.heappop(waiting)[2:])

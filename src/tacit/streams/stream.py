@@ -26,7 +26,8 @@ class Stream:
         missing: the share of silent steps, and what silence depends on: "mcar:0.5" (nothing, as a bare 0.5),
             "context:0.5", "reward:0.5".
         seed: determines the order, the start, the silence and the delays.
-        delay: how many decisions later an answer comes: 0, a number, or "geometric:20" and "uniform:20" with a mean.
+        delay: how many decisions later an answer comes: 0, a number, or "geometric:20" and "uniform:20" with a mean;
+            "half:20" lets every other answer come at once and the rest as much later on average.
         steps: at most so many rounds; None for all.
     """
 
