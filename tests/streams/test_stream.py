@@ -121,7 +121,7 @@ def test_the_best_constant_arm_counts_the_rounds_only():
     assert (arm, share) == ("b", pytest.approx(2 / 3))
 
 
-@pytest.mark.parametrize(("delay", "mean"), [(0, 0), (5, 5), ("geometric:20", 20), ("uniform:8", 8)])
+@pytest.mark.parametrize(("delay", "mean"), [(0, 0), (5, 5), ("geometric:20", 20), ("uniform:8", 8), ("half:20", 10)])
 def test_answers_come_as_late_as_asked(delay, mean):
     stream = Stream(toy_data(3000), seed=0, delay=delay)
     delays = [stream.delay(round) for round in stream]

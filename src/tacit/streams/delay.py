@@ -11,7 +11,7 @@ from tacit.streams.settings import parse_setting
 DISTRIBUTIONS: dict[str, Callable[[float, int, np.random.Generator], NDArray[np.int64]]] = {
     "fixed": lambda mean, steps, rng: np.full(steps, round(mean)),  # noqa: ARG005 - one signature for all
     "geometric": lambda mean, steps, rng: rng.geometric(1.0 / (1.0 + mean), steps) - 1,
-    "half": lambda mean, steps, rng: (rng.random(steps) < 0.5) * rng.geometric(1.0 / (1.0 + mean), steps),
+    "half": lambda mean, steps, rng: (rng.random(steps) < 0.5) * rng.geometric(1.0 / max(mean, 1.0), steps),
     "uniform": lambda mean, steps, rng: rng.integers(0, 2 * round(mean) + 1, steps),
 }
 

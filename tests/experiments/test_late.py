@@ -1,0 +1,21 @@
+"""Answers that come late, out of order or never, on real data."""
+
+import tacit
+
+
+def run(data, delay, seed, **life):
+    agent = tacit.make("gcnucb", arms=data.arms, preset="paper", seed=seed, **life)
+    trace = tacit.evaluate(agent, tacit.Stream(data, missing=0.25, seed=seed, delay=delay))
+    return 100 * trace.accuracy, agent.health()
+
+
+def test_half_of_the_answers_late_and_a_quarter_never_cost_little(real):
+    """Silence is by time: most late truths find their decision silent, with a supposition to be undone first."""
+    data = real("cora")
+    at_once = sum(run(data, 0, seed)[0] for seed in range(2)) / 2
+    late, health = zip(*(run(data, "half:100", seed, expire_after=20) for seed in range(2)), strict=True)
+    assert abs(sum(late) / 2 - at_once) < 3
+    for counts in health:
+        assert counts.late > 600
+        assert counts.calibration.truths == counts.late
+        assert counts.calibration.brier < 0.25, "better than a coin"
