@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from tacit import ope
     from tacit.agents.bilinucb import BILinUCB
     from tacit.agents.gcnucb import GCNUCB
     from tacit.agents.graphucb import GraphUCB
@@ -63,10 +64,13 @@ __all__ = [
     "load",
     "load_dataset",
     "make",
+    "ope",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ope":
+        return importlib.import_module("tacit.ope")
     if name not in _HOMES:
         raise AttributeError(f"module 'tacit' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -170,8 +170,10 @@ class BaseAgent(DecisionLife):
         return [self._decide(row, ids, choice) for row, ids in zip(rows, near, strict=True)]
 
     def _decide(self, row: SparseRow, neighbors: list[int] | None, choice: NDArray[np.bool_] | None) -> Decision:
-        self._expire()
-        self._make_space(1)
+        if self.expire_after is not None:
+            self._expire()
+        if self.max_nodes is not None:
+            self._make_space(1)
         node = self._admit(row, PENDING, self._now())
         near = None if neighbors is None else [n for n in map(self._ledger.find, neighbors) if n >= 0]
         self._decisions += 1
@@ -186,7 +188,7 @@ class BaseAgent(DecisionLife):
         ledger = self._ledger
         ledger.arm[node], ledger.propensity[node] = arm, propensity
         ledger.scores[node], ledger.widths[node] = scores, widths
-        return Decision(int(ledger.id[node]), self._arm_names[arm], scores, widths, propensity)
+        return Decision(ledger.given_out - 1, self._arm_names[arm], scores, widths, propensity)
 
     def _choose(self, bounds: NDArray[np.float64], choice: NDArray[np.bool_] | None) -> tuple[int, float]:
         """The arm, and how probable it was.

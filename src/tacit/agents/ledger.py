@@ -60,13 +60,12 @@ class Ledger:
         )
 
     def open(self, state: int, at: float, rank: float) -> int:
-        """A new row for the next id; returns its node."""
+        """A new row for the next id, whose arm is to be filled in; returns its node."""
         node = self.count
         if node == len(self.id):
             self._grow(max(16, 2 * node))
         self.id[node], self.state[node], self.at[node], self.rank[node] = self.given_out, state, at, rank
-        self.arm[node], self.value[node], self.propensity[node] = -1, NOTHING, NOTHING
-        self.arms[node] = 0
+        self.value[node] = self.propensity[node] = NOTHING
         self.count += 1
         self.given_out += 1
         return node

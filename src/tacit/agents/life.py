@@ -88,8 +88,9 @@ class DecisionLife(ABC):
         state = SILENT if reward is None else REWARDED
         if before == state and (reward is None or ledger.value[node] == reward):
             return
-        supposed = ledger.value[node] if before == SILENT else NOTHING
-        self._take_back(node)
+        supposed = float(ledger.value[node]) if before == SILENT else NOTHING
+        if before != PENDING:
+            self._take_back(node)
         try:
             value = self._supposed(node) if reward is None else reward
             if value is not None:
@@ -98,7 +99,8 @@ class DecisionLife(ABC):
             self._overdue = min(self._overdue, node)  # it is pending again, and may be overdue
             raise
         ledger.state[node] = state
-        self._tally.settled(before, state, supposed, reward)
+        if before != PENDING:
+            self._tally.settled(before, state, supposed, reward)
 
     def _supposed(self, node: int) -> float | None:
         """What to learn from silence at a context; None for nothing."""

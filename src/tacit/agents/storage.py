@@ -50,9 +50,20 @@ def save(agent: object, path: str | Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(target)
+        _flush_folder(target.parent)
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a move last through a loss of power, where the system can."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def size(agent: object) -> int:
