@@ -70,7 +70,9 @@ def run(
     missing: Annotated[
         str | None, typer.Option(help="Silent shares: .25, context:.5, reward:.5; commas between.")
     ] = None,
-    delay: Annotated[str | None, typer.Option(help="Decisions until an answer comes: 0, 5, geometric:20, half:100.")] = None,
+    delay: Annotated[
+        str | None, typer.Option(help="Decisions until an answer comes: 0, 5, geometric:20, half:100.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, from 0.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="At most so many rounds of each stream.")] = None,
     preset: Annotated[str | None, typer.Option(help="Settings of a paper: paper.")] = None,
