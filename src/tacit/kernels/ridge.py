@@ -31,6 +31,9 @@ Columns = NDArray[np.int32]
 BLOCK = 64
 """How many changes wait before they are folded; a multiple of 4, which is how many `_fold` takes at a time."""
 
+DENSE = 2
+"""A context with more than one in this many of all columns is gone through with its zeros: that is faster."""
+
 EIGHT = 8
 """How many contexts `evidence` takes at a time."""
 
@@ -92,10 +95,55 @@ def clear(state: RidgeState, arms: Ints) -> None:
 
 
 @fast_kernel
+def _with_zeros(columns: Columns, values: Floats, dimension: int) -> Floats:
+    """A sparse context as an array (D,)."""
+    dense = np.zeros(dimension)
+    for a in range(columns.shape[0]):
+        dense[columns[a]] = values[a]
+    return dense
+
+
+@fast_kernel
+def _dense_scores(state: RidgeState, x: Floats) -> tuple[Floats, Floats]:
+    """`scores` of a context with most of its entries: arrays run side by side, and half of a symmetric A⁻¹ is read."""
+    arms, dimension = state.theta.shape
+    means = np.zeros(arms)
+    spreads = np.zeros(arms)
+    prior = 0.0
+    for c in range(dimension):
+        prior += x[c] * x[c] * state.scale[0]
+    for k in range(arms):
+        mean = 0.0
+        theta = state.theta[k]
+        for c in range(dimension):
+            mean += theta[c] * x[c]
+        means[k] = mean
+        spread = prior
+        if state.folds[k] > 0:
+            spread = 0.0
+            for i in range(dimension):
+                row = state.folded[k, i]
+                product = 0.0
+                for c in range(i):
+                    product += row[c] * x[c]
+                spread += x[i] * (2.0 * product + row[i] * x[i])
+        for j in range(state.counts[k]):
+            row = state.recent[k, j]
+            product = 0.0
+            for c in range(dimension):
+                product += row[c] * x[c]
+            spread -= state.gains[k, j] * product * product
+        spreads[k] = max(spread, 0.0)
+    return means, spreads
+
+
+@fast_kernel
 def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
     """For a sparse context: ``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,)."""
-    arms = state.theta.shape[0]
+    arms, dimension = state.theta.shape
     size = columns.shape[0]
+    if DENSE * size > dimension:
+        return _dense_scores(state, _with_zeros(columns, values, dimension))
     means = np.zeros(arms)
     spreads = np.zeros(arms)
     prior = 0.0
@@ -142,8 +190,12 @@ def _solve(state: RidgeState, k: int, columns: Columns, values: Floats, v: Float
     for j in range(state.counts[k]):
         row = state.recent[k, j]
         product = 0.0
-        for a in range(size):
-            product += row[columns[a]] * values[a]
+        if size == v.shape[0]:
+            for c in range(size):
+                product += row[c] * values[c]
+        else:
+            for a in range(size):
+                product += row[columns[a]] * values[a]
         product *= state.gains[k, j]
         if product != 0.0:
             for c in range(v.shape[0]):
