@@ -253,6 +253,8 @@ class Told(Protocol):
 class Imputer(Protocol):
     """Fills in the reward that silence withheld. Contexts are known by their node, arms by their index."""
 
+    deferred: bool
+
     def begin(self, rows: Any, arms: int, rng: np.random.Generator) -> None:
         """Start: `rows[node]` is a context, `arms` how many there are, `rng` the only source of randomness."""
 
@@ -260,7 +262,10 @@ class Imputer(Protocol):
         """Contexts have more features from now on."""
 
     def arrive(self, node: int, neighbors: list[int] | None) -> None:
-        """A context came in."""
+        """A context came in. What takes long waits for `study`, if `deferred`."""
+
+    def study(self) -> bool:
+        """Do a piece of what was deferred; False if there is none."""
 
     def started(self) -> None:
         """The labelled start is in."""

@@ -59,13 +59,19 @@ def test_scores_equal_those_of_features_written_down(seed, V):
         np.testing.assert_allclose(one.ravel(), wanted[node], rtol=1e-3, atol=1e-4)
 
 
+def solve(adjacency, contexts, scales, weights, targets, ridge, theta, steps):
+    course = views.set_out(adjacency, contexts, scales, weights, targets, ridge, theta)
+    for _ in range(steps):
+        views.go_on(adjacency, contexts, scales, weights, ridge, theta, course)
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, V=st.integers(1, 4), ridge=st.sampled_from([0.1, 1.0, 10.0]))
 def test_enough_steps_solve_every_regression(seed, V, ridge):
     adjacency, contexts, A_hat, X, weights, targets, theta = problem(seed, V=V)
     scales = scales_of(A_hat, X, V).astype(np.float32)
     for _ in range(8):  # from where it is, again and again: single precision stalls a long run
-        views.solve(adjacency, contexts, scales, weights, targets, ridge, theta, 8)
+        solve(adjacency, contexts, scales, weights, targets, ridge, theta, 8)
     wanted = oracle.solutions(oracle.features(A_hat, X, V), weights.astype(float), targets.astype(float), ridge)
     np.testing.assert_allclose(theta, wanted, rtol=2e-3, atol=2e-3)
 
@@ -75,5 +81,5 @@ def test_enough_steps_solve_every_regression(seed, V, ridge):
 def test_some_steps_are_those_of_conjugate_gradients(seed, steps):
     adjacency, contexts, A_hat, X, weights, targets, theta = problem(seed, V=2)
     wanted = oracle.conjugate_gradients(oracle.features(A_hat, X, 2), weights, targets, 1.0, theta.astype(float), steps)
-    views.solve(adjacency, contexts, scales_of(A_hat, X, 2).astype(np.float32), weights, targets, 1.0, theta, steps)
+    solve(adjacency, contexts, scales_of(A_hat, X, 2).astype(np.float32), weights, targets, 1.0, theta, steps)
     np.testing.assert_allclose(theta, wanted, rtol=2e-3, atol=2e-3)

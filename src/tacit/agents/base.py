@@ -75,6 +75,7 @@ class BaseAgent(DecisionLife):
         self._choice: NDArray[np.bool_] | None = None  # the same where an arm is retired
         self._reader = ContextReader()
         self._begin_life(len(names))
+        self.deferred = False
         self._rng, self._chance, self._lots = (np.random.default_rng([self.seed, purpose]) for purpose in PURPOSES)
 
     # The public face: deciding.
@@ -258,6 +259,17 @@ class BaseAgent(DecisionLife):
 
     # Copies and accounts.
 
+    def defer(self, *, on: bool = True) -> None:
+        """Leave training and solving to `study` from now on, so that `decide` need not wait for them; or no longer."""
+        self.deferred = on
+
+    def study(self, pieces: int = 1) -> int:
+        """Do what is left to learn, in pieces of bounded size; returns how many there were to do, at most so many."""
+        done = 0
+        while done < pieces and self._rows.dimension and self._study():
+            done += 1
+        return done
+
     def save(self, path: str | Path) -> None:
         """Write the agent to one file; `tacit.load` reads it back, and it goes on as if nothing had happened."""
         storage.save(self, path)
@@ -306,6 +318,10 @@ class BaseAgent(DecisionLife):
     @abstractmethod
     def _score(self, node: int) -> Scores:
         """The expected rewards (K,) and their widths (K,) at a context."""
+
+    def _study(self) -> bool:
+        """Do a piece of what was deferred; False if there is none."""
+        return False
 
     def _add_arm(self, like: int | None) -> None:
         """Make room for one arm more, which begins with what is known of another, or with nothing."""

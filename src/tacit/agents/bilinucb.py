@@ -44,6 +44,7 @@ class BILinUCB(WarmedUpAgent):
         self._linear = ArmRidge(len(self._arm_names), self._rows.dimension, self.ridge)
         self._imputer = copy.deepcopy(imputer_from(self.imputer, self.imputer_params))
         self._imputer.begin(self._rows, len(self._arm_names), self._rng)
+        self._imputer.deferred = self.deferred
 
     def _widen(self, dimension: int) -> None:
         super()._widen(dimension)
@@ -76,6 +77,15 @@ class BILinUCB(WarmedUpAgent):
             return value
         means, widths = self._score_own(node)
         return float(np.clip(value, means[arm] - widths[arm], means[arm] + widths[arm]))
+
+    def defer(self, *, on: bool = True) -> None:
+        """Let the imputer's training wait too."""
+        super().defer(on=on)
+        if self._rows.dimension:
+            self._imputer.deferred = on
+
+    def _study(self) -> bool:
+        return self._imputer.study()
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self._imputer.keep(kept)

@@ -11,6 +11,9 @@ from tacit.agents.storage import fits, storable, within
 from tacit.kernels import gcn
 from tacit.validate import check_number
 
+MOST_OWED = 100
+"""Training steps that can be put off; what is more is not caught up on."""
+
 
 @dataclass(kw_only=True, eq=False)
 class NetworkSettings:
@@ -66,6 +69,7 @@ class GraphEncoder:
         self.labels = np.zeros((0, heads), np.int32)
         self._nodes = 0
         self._steps = 0
+        self._owed = 0  # training steps that were put off
         self._w1 = self._glorot(rows.dimension, rows.dimension + settings.hidden, heads * settings.hidden)
         self._w2 = self._glorot(heads * settings.hidden, settings.hidden + classes, classes)
         self._w2 = self._w2.reshape(heads, settings.hidden, classes)
@@ -152,6 +156,21 @@ class GraphEncoder:
         self._w2 = np.ascontiguousarray(np.concatenate([self._w2, second], axis=axis_2))
         for i, (new, along) in enumerate([(first, axis)] * 2 + [(second, axis_2)] * 2):
             self._moments[i] = np.concatenate([self._moments[i], np.zeros_like(new)], axis=along)
+
+    def train_now_or_later(self, *, later: bool) -> None:
+        """The steps that an arrival asks for; of those put off, only so many as make a difference are remembered."""
+        if later:
+            self._owed = min(self._owed + self._settings.steps_per_arrival, MOST_OWED)
+        else:
+            self.train(self._settings.steps_per_arrival)
+
+    def study(self) -> bool:
+        """A step that was put off; False if there is none."""
+        if self._owed == 0:
+            return False
+        self._owed -= 1
+        self.train(1)
+        return True
 
     def train(self, steps: int) -> None:
         """Gradient steps on all labels there are; nothing happens while there are none."""

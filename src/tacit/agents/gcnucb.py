@@ -59,7 +59,7 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
         self._encoder.train(self.start_epochs)
 
     def _score(self, node: int) -> Scores:
-        self._encoder.train(self.steps_per_arrival)
+        self._encoder.train_now_or_later(later=self.deferred)
         return super()._score(node)
 
     def context_space(self) -> ContextSpace:
@@ -101,6 +101,9 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
 
     def _impute(self, node: int, arm: int) -> float:
         return float(self._encoder.probabilities(node)[arm, 1])
+
+    def _study(self) -> bool:
+        return self._encoder.study()
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self._encoder.keep(kept)

@@ -10,18 +10,23 @@ from tacit.agents.contexts import RowStore, keep_rows, room_for
 from tacit.agents.graph import ContextGraph
 from tacit.agents.ledger import REWARDED
 from tacit.agents.linear import ArmRidge
-from tacit.agents.storage import fits, within
+from tacit.agents.storage import fits, storable, within
 from tacit.agents.trust import Trust
 from tacit.contracts import SparseRow
 from tacit.kernels import views
 from tacit.kernels.gcn import Rows
 from tacit.validate import check_number
 
+storable(views.Course)
+
 RECORDS = 4096
 """How many of the last answers count for the trust."""
 
 ABSENT = -1e3
 """What all views said of an arm that was not there: certainly not."""
+
+AT_ONCE, A_PIECE = 2**62, 256
+"""How many contexts are scaled in one piece."""
 
 STALE = 10
 """Contexts may be one part in this many more before the lengths of all views are taken again: they hardly change."""
@@ -94,12 +99,16 @@ class GraphUCB(BaseAgent):
         self._scales = np.zeros((0, self._views), np.float32)  # what brings each view of a context to unit length
         self._solved = 0  # how many contexts there were when the regressions were last solved
         self._scaled = 0  # and when all scales were last made
+        self._unscaled = 0  # from which on they are still to be made, this time
+        self._stage = 0  # of the solution that is under way
+        self._course: views.Course | None = None
 
     def _widen(self, dimension: int) -> None:
         self._unit.dimension = dimension
         self._widths.widen(dimension)
         more = ((0, dimension - len(self._theta)), (0, 0))
         self._theta, self._unit_theta = np.pad(self._theta, more), np.pad(self._unit_theta, more)
+        self._stage, self._course = 0, None
 
     def _arrive(self, node: int, neighbors: list[int] | None) -> None:
         columns, values = self._rows[node]
@@ -116,12 +125,12 @@ class GraphUCB(BaseAgent):
         self._projected[node] = row.values.astype(np.float32) @ self._unit_theta[row.columns]
 
     def _started(self) -> None:
-        self._scaled = 0
+        self._scaled = self._unscaled = 0
         self._solve()
 
     def _score(self, node: int) -> Scores:
         self._scale(np.array([node]))
-        if (node - self._solved) * self.patience >= node:
+        if not self.deferred and self._due(node):
             self._solve()
         said = views.project(self._graph.adjacency, self._projected[: node + 1], node, self._views)
         said *= self._scales[node][:, None]
@@ -154,9 +163,11 @@ class GraphUCB(BaseAgent):
             keep_rows(array, kept, 0.0)
         keep_rows(self._wrong, kept, -1)
         keep_rows(self._said, kept, np.nan)
-        self._solved, self._scaled = (int(np.searchsorted(kept, seen)) for seen in (self._solved, self._scaled))
+        for name in ("_solved", "_scaled", "_unscaled"):
+            setattr(self, name, int(np.searchsorted(kept, getattr(self, name))))
 
     def _add_arm(self, like: int | None) -> None:
+        self._stage, self._course = 0, None
         self._widths.add_arm(like)
         self._trust.add_arm(like)
         for name in ("_theta", "_unit_theta", "_projected"):
@@ -188,6 +199,12 @@ class GraphUCB(BaseAgent):
             and fits(self._weights, np.float32, count, arms)
             and fits(self._said, np.float32, count, views, arms)
             and fits(self._wrong, np.int32, count)
+            and (self._course is not None or not 4 <= self._stage < 4 + self.SOLVER_STEPS)
+            and (
+                self._course is None or [part.shape for part in self._course] == [*[self._theta.shape] * 2, (by_view,)]
+            )
+            and (self._course is None or all(part.dtype == np.float32 for part in self._course))
+            and 0 <= self._unscaled <= count
             and within(self._wrong, -1, arms)
         )
 
@@ -205,34 +222,87 @@ class GraphUCB(BaseAgent):
         self._weights[nodes] = self.hearsay
         self._weights[nodes, wrong] = 1.0
 
-    def _refit_trust(self, count: int) -> None:
-        """Fit the trust to the last answers that came to decisions."""
-        answered = np.flatnonzero((self._ledger.state[:count] == REWARDED) & ~np.isnan(self._said[:count, 0, 0]))
-        last = answered[-RECORDS:]
-        self._trust.refit(self._said[last], self._ledger.arm[last], self._ledger.value[last])
-
     def _scale(self, nodes: NDArray[np.int64]) -> None:
         """See how long the views of some contexts are, over the graph as it is."""
         of = self._graph.adjacency, self._unit.rows
         self._scales[nodes] = views.unit_scales(*of, nodes, self._views, self._unit.dimension)
 
+    # Solving the regressions: a few pieces, one after the other, at once or each when there is time.
+
     def _solve(self) -> None:
-        """Fit the trust, look at all contexts anew over the graph as it is, and move the regressions."""
-        count = self._solved = self._rows.count
-        adjacency, contexts = self._graph.adjacency, self._unit.rows
-        singles = Rows(contexts.indptr, contexts.columns, contexts.values.astype(np.float32))
-        if count * STALE >= self._scaled * (STALE + 1):
-            self._scaled = count
-            self._scale(np.arange(count))
-        scales = self._scales[:count]
-        self._refit_trust(count)
-        doubtful = np.flatnonzero(self._wrong[:count] >= 0)
+        """All of it."""
+        self._stage = 0
+        self._do_piece(AT_ONCE)
+        while self._stage:
+            self._do_piece(AT_ONCE)
+
+    def _due(self, count: int) -> bool:
+        return (count - self._solved) * self.patience >= count
+
+    def _study(self) -> bool:
+        if self._stage == 0 and not self._due(self._rows.count):
+            return False
+        self._do_piece(A_PIECE)
+        return True
+
+    def _do_piece(self, most: int) -> None:
+        if self._stage == 0:
+            self._scale_some(most)
+        elif self._stage == 1:
+            self._refit_trust()
+        elif self._stage == 2:
+            self._hear()
+        elif self._stage == 3:
+            self._course = views.set_out(*self._views_of_all(), *self._evidence(), self.ridge, self._theta)
+        elif self._course is not None and self._stage < 4 + self.SOLVER_STEPS:
+            weights, _ = self._evidence()
+            views.go_on(*self._views_of_all(), weights, self.ridge, self._theta, self._course)
+        else:
+            self._conclude()
+            return
+        self._stage += 1
+
+    def _scale_some(self, most: int) -> None:
+        """Take the lengths of all views again, if there are many more contexts than when that was last done."""
+        count = self._rows.count
+        if self._unscaled == 0 and count * STALE < self._scaled * (STALE + 1):
+            return
+        stop = min(self._unscaled + most, count)
+        self._scale(np.arange(self._unscaled, stop))
+        self._unscaled = stop
+        if stop < count:
+            self._stage -= 1  # not done yet
+        else:
+            self._scaled, self._unscaled = count, 0
+
+    def _refit_trust(self) -> None:
+        """Fit the trust to the last answers that came to decisions."""
+        count = self._rows.count
+        answered = np.flatnonzero((self._ledger.state[:count] == REWARDED) & ~np.isnan(self._said[:count, 0, 0]))
+        last = answered[-RECORDS:]
+        self._trust.refit(self._said[last], self._ledger.arm[last], self._ledger.value[last])
+
+    def _hear(self) -> None:
+        """What wrong answers say of the other arms, as they are believed now."""
+        doubtful = np.flatnonzero(self._wrong[: self._rows.count] >= 0)
         if len(doubtful):
-            said = views.predict(adjacency, singles, scales, self._unit_theta)[doubtful]
-            probabilities = self._trust.probabilities(said.reshape(len(doubtful), self._views, -1))
-            self._guess_others(doubtful, probabilities)
-        evidence = self._weights[:count], self._targets[:count]
-        views.solve(adjacency, singles, scales, *evidence, self.ridge, self._theta, self.SOLVER_STEPS)
+            said = views.predict(*self._views_of_all(), self._unit_theta)[doubtful]
+            self._guess_others(doubtful, self._trust.probabilities(said.reshape(len(doubtful), self._views, -1)))
+
+    def _conclude(self) -> None:
+        """From now on the arms are judged by what was found."""
         lengths = np.linalg.norm(self._theta, axis=0)
         self._unit_theta = np.asarray(self._theta / np.where(lengths > 0, lengths, 1.0), np.float32)
-        self._projected[:count] = views.times(singles, self._unit_theta)
+        self._projected[: self._rows.count] = views.times(self._singles(), self._unit_theta)
+        self._stage, self._course, self._solved = 0, None, self._rows.count
+
+    def _singles(self) -> Rows:
+        """The contexts at unit length, in single precision."""
+        contexts = self._unit.rows
+        return Rows(contexts.indptr, contexts.columns, contexts.values.astype(np.float32))
+
+    def _views_of_all(self) -> tuple[Rows, Rows, NDArray[np.float32]]:
+        return self._graph.adjacency, self._singles(), self._scales[: self._rows.count]
+
+    def _evidence(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return self._weights[: self._rows.count], self._targets[: self._rows.count]

@@ -31,6 +31,13 @@ class BaseImputer(ABC):
         self._arms = arms
         self._rng = rng
 
+    deferred = False
+    """Whether training waits for `study`."""
+
+    def study(self) -> bool:
+        """Do a piece of what was deferred; False if there is none."""
+        return False
+
     def widen(self, dimension: int) -> None:
         """Make room for features that were not there before."""
 
@@ -87,7 +94,11 @@ class GCNImputer(NetworkSettings, BaseImputer):
     def arrive(self, node: int, neighbors: list[int] | None) -> None:
         """Let the context join the graph, and train."""
         self._encoder.arrive(node, neighbors)
-        self._encoder.train(self.steps_per_arrival)
+        self._encoder.train_now_or_later(later=self.deferred)
+
+    def study(self) -> bool:
+        """A training step that was put off."""
+        return self._encoder.study()
 
     def started(self) -> None:
         """Train on the labelled start."""

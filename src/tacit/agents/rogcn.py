@@ -42,7 +42,7 @@ class ROGCN(NetworkSettings, BaseAgent):
         self._encoder.train(self.start_epochs)
 
     def _score(self, node: int) -> Scores:
-        self._encoder.train(self.steps_per_arrival)
+        self._encoder.train_now_or_later(later=self.deferred)
         return self._encoder.probabilities(node)[0], np.zeros(len(self._arm_names))
 
     def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
@@ -51,6 +51,9 @@ class ROGCN(NetworkSettings, BaseAgent):
 
     def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
         self._encoder.labels[node, 0] = -1
+
+    def _study(self) -> bool:
+        return self._encoder.study()
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self._encoder.keep(kept)

@@ -6,8 +6,11 @@ neighbours, with theirs, and so on. In view v arm k has the coefficients that mi
     Σ_i m_ik (f_ivᵀθ_vk − q_ik)² + λ‖θ_vk‖²
 
 with targets q (T, K) and weights m (T, K). The V·K columns of ``theta`` (D, V·K) are solved side by side by conjugate
-gradients from where they are; a product with all features of a view is one with X and v with Â, each sparse.
+gradients from where they are, a step at a time; a product with all features of a view is one with X and v with Â, each
+sparse.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,20 +93,20 @@ def _column_products(left: Singles, right: Singles) -> Singles:
     return products
 
 
+class Course(NamedTuple):
+    """Where conjugate gradients are: what is left, where to go next (both (D, V·K)), and how much is left (V·K)."""
+
+    residual: Singles
+    direction: Singles
+    square: Singles
+
+
 @fast_kernel
-def solve(
-    adjacency: Rows,
-    contexts: Rows,
-    scales: Singles,
-    weights: Singles,
-    targets: Singles,
-    ridge: float,
-    theta: Singles,
-    steps: int,
-) -> None:
-    """Move ``theta`` (D, V·K) towards the minimum by steps of conjugate gradients, in place."""
+def set_out(
+    adjacency: Rows, contexts: Rows, scales: Singles, weights: Singles, targets: Singles, ridge: float, theta: Singles
+) -> Course:
+    """Begin to move ``theta`` (D, V·K) towards the minimum, from where it is."""
     dimension, views = theta.shape[0], scales.shape[1]
-    decay = np.float32(ridge)
     wanted = np.empty((targets.shape[0], theta.shape[1]), np.float32)
     for i in range(targets.shape[0]):
         for v in range(views):
@@ -111,26 +114,31 @@ def solve(
                 wanted[i, v * targets.shape[1] + k] = targets[i, k]
     residual = _gather(adjacency, contexts, scales, weights, wanted, dimension)
     now = predict(adjacency, contexts, scales, theta)
-    residual -= _gather(adjacency, contexts, scales, weights, now, dimension) + decay * theta
-    direction = residual.copy()
-    square = _column_products(residual, residual)
-    for _ in range(steps):
-        ahead = predict(adjacency, contexts, scales, direction)
-        bent = _gather(adjacency, contexts, scales, weights, ahead, dimension) + decay * direction
-        curvature = _column_products(direction, bent)
-        pace = np.zeros_like(square)
-        for u in range(square.shape[0]):
-            if curvature[u] > 0.0:
-                pace[u] = square[u] / curvature[u]
-        theta += pace * direction
-        residual -= pace * bent
-        before = square
-        square = _column_products(residual, residual)
-        turn = np.zeros_like(square)
-        for u in range(square.shape[0]):
-            if before[u] > 0.0:
-                turn[u] = square[u] / before[u]
-        direction = residual + turn * direction
+    residual -= _gather(adjacency, contexts, scales, weights, now, dimension) + np.float32(ridge) * theta
+    return Course(residual, residual.copy(), _column_products(residual, residual))
+
+
+@fast_kernel
+def go_on(
+    adjacency: Rows, contexts: Rows, scales: Singles, weights: Singles, ridge: float, theta: Singles, course: Course
+) -> None:
+    """One step of conjugate gradients, in place."""
+    residual, direction, square = course
+    ahead = predict(adjacency, contexts, scales, direction)
+    bent = _gather(adjacency, contexts, scales, weights, ahead, theta.shape[0]) + np.float32(ridge) * direction
+    curvature = _column_products(direction, bent)
+    pace = np.zeros_like(square)
+    for u in range(square.shape[0]):
+        if curvature[u] > 0.0:
+            pace[u] = square[u] / curvature[u]
+    theta += pace * direction
+    residual -= pace * bent
+    left = _column_products(residual, residual)
+    for u in range(square.shape[0]):
+        turn = left[u] / square[u] if square[u] > 0.0 else np.float32(0.0)
+        square[u] = left[u]
+        for d in range(direction.shape[0]):
+            direction[d, u] = residual[d, u] + turn * direction[d, u]
 
 
 @fast_kernel
