@@ -1,0 +1,108 @@
+"""Journals of both kinds, on a real file system and a real PostgreSQL server that is made for this session."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tacit.service.postgres import PostgresJournal
+from tacit.service.sqlite import SQLiteJournal
+
+NUMBERS = count()
+
+
+def server_programs():
+    """The folder with initdb and pg_ctl; None without a server."""
+    found = shutil.which("initdb")
+    folders = [Path(found).resolve().parent] if found else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "pg_ctl").exists() and (folder / "initdb").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The conninfo of a server that listens on a socket in a temporary folder."""
+    programs = server_programs()
+    if programs is None:
+        reason = "no PostgreSQL server on this machine; on Debian: apt-get install postgresql"
+        pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)
+    folder = Path(tempfile.mkdtemp(prefix="tacit-pg-"))  # short, as names of sockets must be
+    as_user = []
+    if os.getuid() == 0:  # whom initdb refuses
+        shutil.chown(folder, "nobody")
+        as_user = ["setpriv", "--reuid=nobody", "--clear-groups"]
+
+    def run(program, *arguments):
+        command = [*as_user, str(programs / program), "-D", str(folder / "data"), *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+
+    run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+    run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", f"-c listen_addresses='' -k {folder}", "start")
+    yield f"host={folder} user=postgres dbname=postgres"
+    run("pg_ctl", "-w", "-m", "fast", "stop")
+    shutil.rmtree(folder)
+
+
+class SQLiteStore:
+    """A place for one journal, and a way to its tables behind the journal's back."""
+
+    kind = "sqlite"
+
+    def __init__(self, folder):
+        self.address = str(folder / "journal.db")
+
+    def open(self):
+        return SQLiteJournal(self.address)
+
+    def tamper(self, sql, *values):
+        with closing(sqlite3.connect(self.address)) as db:
+            rows = db.execute(sql, values).fetchall()
+            db.commit()
+        return rows
+
+
+class PostgresStore:
+    """The same, in a schema of its own."""
+
+    kind = "postgres"
+
+    def __init__(self, conninfo):
+        schema = f"test_{next(NUMBERS)}"
+        self.address = f"{conninfo} options='-c search_path={schema}'"
+        self.tamper(f"CREATE SCHEMA {schema}")
+
+    def open(self):
+        return PostgresJournal(self.address)
+
+    def tamper(self, sql, *values):
+        with closing(psycopg.connect(self.address, autocommit=True)) as db:
+            cursor = db.execute(sql.replace("?", "%s"), values)
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def new_store(request, tmp_path_factory):
+    """Makes places for journals of one kind, empty ones."""
+    if request.param == "postgres":
+        conninfo = request.getfixturevalue("postgres")
+        return lambda: PostgresStore(conninfo)
+    return lambda: SQLiteStore(tmp_path_factory.mktemp("journal"))
+
+
+@pytest.fixture
+def store(new_store):
+    """One such place."""
+    return new_store()
+
+
+@pytest.fixture
+def server(postgres):
+    """One on PostgreSQL."""
+    return PostgresStore(postgres)

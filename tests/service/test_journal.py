@@ -1,0 +1,591 @@
+"""What a journal promises, on SQLite and on PostgreSQL; then what the SQLite file promises under damage."""
+
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import closing, contextmanager
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.errors import TacitError
+from tacit.service import journal as shared
+from tacit.service import sqlite
+from tacit.service.journal import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record
+from tacit.service.postgres import PostgresJournal
+from tacit.service.sqlite import SQLiteJournal, backup, examine, repair, restore
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
+ENTRIES = st.builds(Entry, NAMES, NAMES, st.binary(max_size=12))
+
+
+def numbered(start, stop, size=1):
+    return [Entry("agent", "decide", b"%d " % number * size) for number in range(start, stop)]
+
+
+def filled(path, groups=5, size=1):
+    """A journal with groups of two records, and what is in it."""
+    with closing(SQLiteJournal(path)) as journal:
+        for group in range(groups):
+            journal.append(numbered(2 * group, 2 * group + 2, size))
+        journal.put_key(Key("web", b"d" * 32, "write"))
+        return list(journal.read())
+
+
+def contents(path):
+    with closing(SQLiteJournal(path)) as journal:
+        return list(journal.read())
+
+
+def names(journal):
+    return (name for name, *_ in list(journal.keys()))
+
+
+def one_line(error):
+    return "\n" not in str(error.value)
+
+
+# --- every journal ---
+
+
+@given(groups=st.lists(st.lists(ENTRIES, max_size=4), max_size=5), reopen_at=st.integers(0, 5))
+@settings(deadline=None, max_examples=50)
+def test_what_was_appended_is_read_back_in_order_from_any_position(new_store, groups, reopen_at):
+    store, wanted = new_store(), []
+    journal = store.open()
+    for number, group in enumerate(groups):
+        if number == reopen_at:
+            journal.close()
+            journal = store.open()
+        assert journal.append(group) == len(wanted) + len(group)
+        wanted += [Record(len(wanted) + place, *entry) for place, entry in enumerate(group, start=1)]
+        assert journal.last() == len(wanted)
+    assert list(journal.read()) == wanted
+    journal.close()
+    with closing(store.open()) as journal:
+        assert journal.last() == len(wanted)
+        for after in range(len(wanted) + 2):
+            assert list(journal.read(after)) == wanted[after:]
+        assert len({journal.digest_at(position) for position in range(len(wanted) + 1)}) == len(wanted) + 1
+        assert journal.digest_at(len(wanted) + 1) is None
+
+
+def test_reading_goes_on_over_many_pages_while_more_is_appended(store):
+    with closing(store.open()) as journal:
+        journal.append(numbered(0, 2 * shared.PAGE + 1))
+        for record in journal.read():
+            journal.append(numbered(0, 1))
+            assert record.position <= 2 * shared.PAGE + 1
+        assert len(list(journal.read())) == journal.last() == 2 * (2 * shared.PAGE + 1)
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=60)
+def test_a_changed_missing_or_moved_record_is_noticed_at_its_position(new_store, data):
+    store, total = new_store(), data.draw(st.integers(2, 6))
+    with closing(store.open()) as journal:
+        journal.append([data.draw(ENTRIES) for _ in range(total)])
+        originals = list(journal.read())
+    position = data.draw(st.integers(1, total))
+    match data.draw(st.sampled_from(["byte", "name", "border", "digest", "delete", "swap", "extra"])):
+        case "byte":
+            body = bytearray(originals[position - 1].body or b"+")
+            body[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+            store.tamper("UPDATE tacit_records SET body = ? WHERE position = ?", bytes(body), position)
+        case "name":
+            store.tamper("UPDATE tacit_records SET agent = agent || 'x' WHERE position = ?", position)
+        case "border":  # a letter moves from one column to the next
+            both = originals[position - 1].agent + (originals[position - 1].kind or "x")
+            agent, kind = both[: len(originals[position - 1].agent) + 1], both[len(originals[position - 1].agent) + 1 :]
+            store.tamper("UPDATE tacit_records SET agent = ?, kind = ? WHERE position = ?", agent, kind, position)
+        case "digest":
+            store.tamper("UPDATE tacit_records SET digest = ? WHERE position = ?", bytes(16), position)
+        case "delete":
+            store.tamper("DELETE FROM tacit_records WHERE position = ?", position)
+        case "swap":
+            other = data.draw(st.integers(1, total).filter(lambda other: other != position))
+            for old, new in ((position, 0), (other, position), (0, other)):
+                store.tamper("UPDATE tacit_records SET position = ? WHERE position = ?", new, old)
+            position = min(position, other)
+        case "extra":
+            position = total + 1
+            digest = shared.chain(original_digest(originals, total), position, "a", "b", b"c")
+            store.tamper("INSERT INTO tacit_records VALUES (?, 'a', 'b', ?, ?)", position, b"c", digest)
+    with closing(store.open()) as journal:
+        seen = []
+        with pytest.raises(DamagedJournal, match=f": record {position} .*last good record is {position - 1};") as error:
+            seen.extend(journal.read())
+        assert one_line(error)
+        assert seen == originals[: len(seen)]
+
+
+def test_a_lost_end_is_noticed_before_anything_is_appended_to_it(store):
+    with closing(store.open()) as journal:
+        journal.append(numbered(0, 5))
+    store.tamper("DELETE FROM tacit_records WHERE position >= 4")
+    with closing(store.open()) as journal, pytest.raises(DamagedJournal, match="record 4 is missing"):
+        journal.append(numbered(0, 1))
+
+
+@pytest.mark.parametrize("bad", [Entry("a\0", "kind", b""), Entry("a", "\ud800", b"")])
+def test_an_entry_that_cannot_be_kept_changes_nothing(store, bad):
+    with closing(store.open()) as journal:
+        journal.append(numbered(0, 1))
+        with pytest.raises(TacitError, match="zero character or half a character"):
+            journal.append([*numbered(1, 2), bad])
+        assert journal.append(numbered(1, 2)) == 2
+        assert [record.body for record in journal.read()] == [b"0 ", b"1 "]
+
+
+def test_an_append_whose_outcome_was_lost_is_found_again(store, monkeypatch):
+    """The connection breaks after the server has written, before it has said so."""
+    with closing(store.open()) as journal:
+        journal.append(numbered(0, 1))
+        whole = journal.transaction
+
+        @contextmanager
+        def broken():
+            with whole():
+                yield
+            raise JournalUnavailable("hung up")
+
+        with monkeypatch.context() as patch, pytest.raises(JournalUnavailable):
+            patch.setattr(journal, "transaction", broken)
+            journal.append(numbered(1, 2))
+        assert journal.append(numbered(2, 3)) == 3
+        assert [record.body for record in journal.read()] == [b"0 ", b"1 ", b"2 "]
+
+
+def test_a_second_writer_is_refused_at_once_and_let_in_later(store):
+    with closing(store.open()):
+        with pytest.raises(JournalUnavailable, match="in use by") as error:
+            store.open()
+        assert one_line(error)
+    with closing(store.open()) as journal:
+        journal.append(numbered(0, 1))
+    with pytest.raises(JournalUnavailable, match="was closed"):
+        journal.append(numbered(0, 1))
+
+
+def test_keys_are_kept_replaced_and_dropped(store):
+    with closing(store.open()) as journal:
+        journal.put_key(Key("web", b"\0" * 32, "read"))
+        journal.put_key(Key("web", b"\xff" * 32, "write"))
+        journal.put_key(Key("it's", b"2" * 32, "read"))
+        assert journal.drop_key("nobody") is False
+    with closing(store.open()) as journal:
+        assert list(journal.keys()) == [Key("it's", b"2" * 32, "read"), Key("web", b"\xff" * 32, "write")]
+        assert journal.drop_key("it's") is True
+        assert list(names(journal)) == ["web"]
+
+
+def test_migrations_happen_together_or_not_at_all_and_newer_tables_are_refused(store, monkeypatch):
+    def add(journal):
+        journal.write("CREATE TABLE tacit_extra (value TEXT)")
+
+    def stumble(journal):
+        journal.write("INSERT INTO tacit_extra VALUES ('x')")
+        raise RuntimeError("in the middle")
+
+    with closing(store.open()) as journal:
+        journal.append(numbered(0, 3))
+    with monkeypatch.context() as patch:
+        patch.setattr(shared, "MIGRATIONS", [*shared.MIGRATIONS, add, stumble])
+        with pytest.raises(RuntimeError):
+            store.open()
+    with closing(store.open()) as journal:  # still the old one
+        journal.append(numbered(3, 4))
+    with monkeypatch.context() as patch:
+        patch.setattr(shared, "MIGRATIONS", [*shared.MIGRATIONS, add])
+        with closing(store.open()) as journal:
+            assert len(list(journal.read())) == 4
+    with pytest.raises(TacitError, match=r"written by a newer tacit \(schema 2, this one knows 1\)") as error:
+        store.open()
+    assert one_line(error)
+    assert store.tamper("SELECT count(*) FROM tacit_extra") == [(0,)]
+
+
+CHILD = """
+import sys
+from tacit.service.journal import Entry
+from tacit.service.{kind} import {cls}
+journal = {cls}({address!r})
+number = journal.last()
+while True:
+    group = range(number, number + 1 + number % 3)
+    number = journal.append([Entry("agent", "decide", b"%d" % body) for body in group])
+    print(number, flush=True)
+"""
+
+
+def test_what_was_acknowledged_survives_kill_9(store):
+    """Twenty times, each after a number of acknowledgements that a seed chose."""
+    cls = SQLiteJournal if store.kind == "sqlite" else PostgresJournal
+    script = CHILD.format(kind=store.kind, cls=cls.__name__, address=store.address)
+    draw, acknowledged = random.Random(0), 0  # noqa: S311 - nothing secret
+    for _ in range(20):
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+            lines = [process.stdout.readline() for _ in range(draw.randint(1, 60))]
+            process.send_signal(signal.SIGKILL)
+            lines += process.stdout.read().split(b"\n")[:-1]  # whole lines that came in the meantime
+        with closing(reopened(store)) as journal:
+            acknowledged = max(acknowledged, *map(int, lines))
+            bodies = [int(record.body) for record in journal.read()]
+        assert bodies == list(range(len(bodies)))
+        assert acknowledged <= len(bodies)
+        acknowledged = len(bodies)
+
+
+def reopened(store):
+    """PostgreSQL may take a moment to notice that somebody died."""
+    for _ in range(1000):
+        try:
+            return store.open()
+        except JournalUnavailable as error:
+            assert store.kind == "postgres", error
+    raise AssertionError("the lock of a dead process stays")
+
+
+# --- PostgreSQL ---
+
+
+def hang_up(store):
+    store.tamper("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+
+
+def test_a_lost_connection_fails_one_append_and_is_made_anew(server):
+    with closing(server.open()) as journal:
+        journal.append(numbered(0, 2))
+        hang_up(server)
+        with pytest.raises(JournalUnavailable) as error:
+            journal.append(numbered(2, 3))
+        assert one_line(error)
+        assert journal.append(numbered(2, 3)) == 3
+        with pytest.raises(JournalUnavailable, match="in use by"):
+            server.open()
+
+
+def test_who_lost_the_connection_does_not_write_over_what_another_wrote(server):
+    with closing(server.open()) as journal:
+        journal.append(numbered(0, 2))
+        hang_up(server)
+        with pytest.raises(JournalUnavailable):
+            list(journal.keys())
+        with closing(server.open()) as other:
+            other.append(numbered(2, 3))
+        with pytest.raises(JournalUnavailable, match="another process has written to it"):
+            journal.append(numbered(2, 3))
+
+
+def test_the_server_is_asked_to_wait_for_its_disk_and_errors_are_one_line(server):
+    careless = server.address.replace("-c ", "-c synchronous_commit=off -c ")
+    with closing(PostgresJournal(careless)) as journal, journal.transaction():
+        assert journal.query("SHOW synchronous_commit") == [("on",)]
+    for address in ("host=/nowhere password=secret", "not a conninfo"):
+        with pytest.raises(TacitError) as error:
+            PostgresJournal(address)
+        assert one_line(error)
+        assert "secret" not in str(error.value)
+    with closing(psycopg.connect(server.address, autocommit=True)) as db:
+        db.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
+    with pytest.raises(TacitError, match="encoding LATIN1; make one with UTF8"):
+        PostgresJournal(re.sub("dbname=[a-z]+", "dbname=old", server.address))
+
+
+# --- the SQLite file ---
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """A folder in memory where there is such a thing, for thousands of damaged files."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as folder:  # noqa: S108
+        yield Path(folder)
+
+
+def legible(content, length, records, path):
+    """The slow way: what plain SQLite gives of these bytes, with zeros behind the cut, up to a fault."""
+    path.write_bytes(content.ljust(length, b"\0"))
+    good = []
+    with closing(sqlite3.connect(path)) as db:
+        try:
+            for row, record in zip(db.execute("SELECT * FROM tacit_records ORDER BY position"), records, strict=False):
+                if row[:4] != record or row[4] != original_digest(records, record.position):
+                    break
+                good.append(record)
+        except sqlite3.DatabaseError:
+            pass
+    return good
+
+
+def original_digest(records, position):
+    return list(
+        accumulate(records[:position], lambda digest, record: shared.chain(digest, *record), initial=bytes(16))
+    )[-1]
+
+
+def test_a_file_cut_anywhere_in_its_last_page_says_what_is_good_and_repair_keeps_it(memory):
+    records = filled(memory / "whole.db", groups=30, size=60)
+    whole = (memory / "whole.db").read_bytes()
+    assert len(whole) > 3 * 4096
+    path = memory / "cut" / "journal.db"
+    path.parent.mkdir()
+    positions = set()
+    for cut in [*range(1, len(whole) - 4096, 1009), *range(len(whole) - 4096, len(whole))]:
+        path.write_bytes(whole[:cut])
+        with pytest.raises(DamagedJournal) as error:
+            SQLiteJournal(path)
+        assert one_line(error)
+        assert f"tacit repair --data-dir {path.parent}" in str(error.value)
+        good = int(re.search(r"the last good record is (\d+);", str(error.value))[1])
+        positions.add(good)
+        if cut % 128 == 0 or cut < len(whole) - 4096 or cut > len(whole) - 4:
+            assert records[:good] == legible(whole[:cut], len(whole), records, memory / "plain.db")
+        if good and (cut % 128 == 0 or cut > len(whole) - 4):
+            assert repair(path) == (good, len(records) - good)
+            assert (path.parent / "journal.db.damaged-1").read_bytes() == whole[:cut]
+            assert contents(path) == records[:good]
+            shutil.rmtree(path.parent)
+            path.parent.mkdir()
+    assert len(positions) > 3  # every page was hit
+
+
+def snapshot_of_running(path, folder):
+    """The files as kill -9 would leave them; copied by another process, as closing a file here would drop its locks."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    subprocess.run(["cp", path, f"{path}-wal", folder], check=True)  # noqa: S607 - the one that is there
+    return folder / path.name
+
+
+def test_a_wal_cut_anywhere_gives_the_transactions_before_the_cut(memory):
+    path, ends = memory / "journal.db", []
+    with closing(SQLiteJournal(path)) as journal:
+        journal.append(numbered(0, 3))
+    with closing(SQLiteJournal(path)) as journal:  # which has put those three into the main file
+        for group in range(6):
+            journal.append(numbered(3 + 2 * group, 5 + 2 * group, size=700 * (group % 2)))
+            ends.append(Path(f"{path}-wal").stat().st_size)
+        records = list(journal.read())
+        copy = snapshot_of_running(path, memory / "copy")
+    main, wal = copy.read_bytes(), Path(f"{copy}-wal").read_bytes()
+    assert len(wal) == ends[-1]
+    assert all(one < two for one, two in pairwise(ends))
+    for cut in {*range(0, len(wal), 307), *ends, *(end - 1 for end in ends), *(end + 1 for end in ends[:-1])}:
+        copy.write_bytes(main)
+        Path(f"{copy}-wal").write_bytes(wal[:cut])
+        found = contents(copy)
+        assert found == records[: 3 + 2 * sum(end <= cut for end in ends)]
+        with closing(SQLiteJournal(copy)) as journal:
+            assert journal.append(numbered(0, 1)) == len(found) + 1
+
+
+def test_a_flipped_bit_anywhere_is_noticed_or_matters_to_nothing(memory):
+    records = filled(memory / "whole.db", groups=20, size=60)
+    whole = (memory / "whole.db").read_bytes()
+    draw, path, noticed = random.Random(0), memory / "journal.db", 0  # noqa: S311 - nothing secret
+    bits = [*range(8 * 100), *draw.sample(range(8 * len(whole)), 800)]  # all of SQLite's header, and some of the rest
+    for bit in bits:
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        for leftover in memory.glob("journal.db*"):
+            leftover.unlink()
+        path.write_bytes(damaged)
+        try:
+            assert contents(path) == records
+        except TacitError as error:
+            assert isinstance(error, DamagedJournal) or "newer tacit" in str(error)
+            noticed += 1
+            assert "\n" not in str(error)
+    assert 0.2 < noticed / len(bits) < 0.9
+
+
+def test_damage_beside_the_records_is_noticed_on_opening_and_costs_none_of_them(tmp_path):
+    path = tmp_path / "journal.db"
+    records = filled(path)
+    with closing(sqlite3.connect(path)) as db:
+        ((root,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'tacit_keys'")
+    content = bytearray(path.read_bytes())
+    content[(root - 1) * 4096 : root * 4096] = bytes(4096)
+    path.write_bytes(content)
+    with pytest.raises(DamagedJournal, match="the last good record is 10;"):
+        SQLiteJournal(path)
+    assert repair(path) == (10, 0)
+    assert contents(path) == records
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"not a database at all\n" * 500])
+def test_what_is_no_journal_is_not_taken_for_an_empty_one(tmp_path, content):
+    path = tmp_path / "journal.db"
+    path.write_bytes(content)
+    with pytest.raises(DamagedJournal, match="last good record is 0; .*tacit repair --data-dir") as error:
+        SQLiteJournal(path)
+    assert one_line(error)
+    with pytest.raises(DamagedJournal, match="no record can be read, so restore a backup"):
+        repair(path)
+    assert path.read_bytes() == content
+    path.rename(tmp_path / "journal.db-wal")
+    (tmp_path / "journal.db-wal").write_bytes(content or b"x")
+    with pytest.raises(DamagedJournal, match="only its -wal is left"):
+        SQLiteJournal(path)
+
+
+def damage(path):
+    """Records 1 to 10, of which the 7th was changed, the last ones only in the -wal."""
+    records = filled(path.parent / "first.db", groups=3)
+    shutil.copy(path.parent / "first.db", path)
+    with closing(SQLiteJournal(path)) as journal:
+        journal.append(numbered(6, 10))
+        records = list(journal.read())
+        with journal.transaction():
+            journal.write("UPDATE tacit_records SET body = ? WHERE position = 7", [(b"other",)])
+        copy = snapshot_of_running(path, path.parent / "copy")
+    return copy, records
+
+
+def test_repair_keeps_the_good_beginning_and_moves_the_rest_aside(tmp_path):
+    path, records = damage(tmp_path / "journal.db")
+    before = [file.read_bytes() for file in (path, Path(f"{path}-wal"))]
+    assert repair(path) == (6, 4)
+    aside = path.with_name("journal.db.damaged-1")
+    assert [file.read_bytes() for file in (aside, Path(f"{aside}-wal"))] == before
+    with closing(SQLiteJournal(path)) as journal:
+        assert list(journal.read()) == records[:6]
+        assert list(journal.keys()) == [Key("web", b"d" * 32, "write")]
+        journal.append(numbered(0, 1))
+    assert repair(path) == (7, 0)  # nothing is wrong, nothing is done
+    files = {file.name for file in path.parent.iterdir() if file.stat().st_size}
+    assert files - {"journal.db-shm"} == {"journal.db", "journal.db.lock", aside.name, f"{aside.name}-wal"}
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_crash_in_a_repair_leaves_the_damaged_journal_or_the_repaired_one(tmp_path, monkeypatch, step):
+    path, records = damage(tmp_path / "journal.db")
+    steps = iter(range(100))
+
+    def crashing(original):
+        def move(self, target):
+            if next(steps) == step:
+                raise KeyboardInterrupt
+            return original(self, target)
+
+        return move
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", crashing(Path.rename))
+        patch.setattr(Path, "replace", crashing(Path.replace))
+        if step < 5:  # the new journal, its name, the old one, its -wal, into place
+            with pytest.raises(KeyboardInterrupt):
+                repair(path)
+        else:
+            repair(path)
+            assert next(steps) == 5
+    if step < 2:
+        with pytest.raises(DamagedJournal):
+            contents(path)
+        assert repair(path) == (6, 4)
+    assert contents(path) == records[:6]
+    aside = path.with_name("journal.db.damaged-1")
+    assert examine(aside)[0] == 6
+    assert not list(path.parent.glob("*.repaired*"))
+
+
+def test_backups_are_taken_while_others_write_and_restored_where_nothing_is(tmp_path):
+    path, stop = tmp_path / "journal.db", threading.Event()
+    with closing(SQLiteJournal(path)) as journal:
+        journal.append(numbered(0, 10))
+        journal.put_key(Key("web", b"d" * 32, "write"))
+
+        def write():
+            while not stop.is_set():
+                journal.append(numbered(0, 3))
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        lasts = [journal.backup(tmp_path / f"backup-{number}") for number in range(5)]
+        stop.set()
+        writer.join()
+        records = list(journal.read())
+    assert all(1 <= one <= two <= len(records) for one, two in pairwise(lasts))
+    for number, last in enumerate(lasts):
+        assert restore(tmp_path / f"backup-{number}", tmp_path / f"new-{number}.db") == last
+        assert contents(tmp_path / f"new-{number}.db") == records[:last]
+    with closing(SQLiteJournal(tmp_path / "new-0.db")) as journal:
+        assert list(names(journal)) == ["web"]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_bad_backup_is_neither_made_nor_restored_and_nothing_is_overwritten(tmp_path):
+    path, _ = damage(tmp_path / "journal.db")
+    with pytest.raises(DamagedJournal, match="record 7 was changed; the last good record is 6; nothing was copied"):
+        backup(path, tmp_path / "backup")
+    filled(tmp_path / "good.db")
+    whole = (tmp_path / "good.db").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[:-1])
+    for source, message in (("cut", "take another backup"), ("nothing", "no such file")):
+        with pytest.raises(TacitError, match=message):
+            restore(tmp_path / source, tmp_path / "new.db")
+    assert not (tmp_path / "backup").exists()
+    assert not (tmp_path / "new.db").exists()
+    with pytest.raises(TacitError, match="not overwritten"):
+        restore(tmp_path / "good.db", path)
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.fixture
+def no_large_files():
+    """Files can grow to 200 kB, as on a disk with a quota."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("cause", ["full", "quota"])
+def test_without_room_nothing_changes_and_with_room_it_goes_on(tmp_path, no_large_files, cause):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with closing(SQLiteJournal(tmp_path / "journal.db")) as journal:
+        with pytest.raises(JournalFull if cause == "full" else JournalUnavailable) as error:
+            journal._connection().execute("PRAGMA max_page_count = 40") if cause == "full" else no_large_files()
+            for group in range(1000):
+                journal.append(numbered(3 * group, 3 * group + 3, size=1000))
+        assert one_line(error)
+        assert group > 5
+        assert len(list(journal.read())) == journal.last() == 3 * group
+        with pytest.raises(JournalUnavailable):
+            journal.append(numbered(0, 3, size=100_000))
+        journal._connection().execute("PRAGMA max_page_count = 100000")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert journal.append(numbered(3 * group, 3 * group + 3)) == 3 * group + 3
+    records = contents(tmp_path / "journal.db")
+    assert [int(record.body.split()[0]) for record in records] == list(range(3 * group + 3))
+
+
+def test_what_durability_means_to_sqlite(tmp_path):
+    for durability, level in (("full", 2), ("normal", 1)):
+        with closing(SQLiteJournal(tmp_path / durability, durability=durability)) as journal, journal.transaction():
+            assert journal.query("PRAGMA synchronous") == [(level,)]
+            assert journal.query("PRAGMA journal_mode") == [("wal",)]
+    with pytest.raises(TacitError, match="'full' or 'normal'"):
+        SQLiteJournal(tmp_path / "journal.db", durability="none")
+    with pytest.raises(JournalUnavailable, match="Not a directory|File exists") as error:
+        SQLiteJournal(tmp_path / "full" / "journal.db")
+    assert one_line(error)
+
+
+def test_another_process_is_told_who_has_the_journal(tmp_path):
+    script = f"from tacit.service.sqlite import SQLiteJournal; SQLiteJournal({str(tmp_path / 'journal.db')!r})"
+    with closing(SQLiteJournal(tmp_path / "journal.db")):
+        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert f"in use by process {os.getpid()}" in other.stderr.splitlines()[-1]
+    assert sqlite._beside(tmp_path / "journal.db", ".lock").exists()

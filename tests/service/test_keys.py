@@ -1,0 +1,42 @@
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from tacit.errors import TacitError
+from tacit.service import keys
+from tacit.service.journal import Key
+from tacit.service.keys import Keyring, digest, new_token
+
+
+def test_tokens_are_32_random_bytes_and_only_their_digest_is_kept():
+    tokens = {new_token() for _ in range(100)}
+    assert len(tokens) == 100
+    for token in tokens:
+        assert token.startswith("tacit_")
+        assert len(base64.urlsafe_b64decode(token.removeprefix("tacit_") + "=")) == 32
+        assert digest(token) == hashlib.sha256(token.encode()).digest()
+
+
+def test_every_key_is_compared_whole_whichever_fits(monkeypatch):
+    tokens = [new_token() for _ in range(3)]
+    scopes = ["read", "write", "read"]
+    ring = Keyring(Key(str(place), digest(token), scopes[place]) for place, token in enumerate(tokens))
+    compared = []
+
+    def compare(one, two):
+        compared.append((one, two))
+        return hmac.compare_digest(one, two)
+
+    monkeypatch.setattr(keys, "hmac", type("hmac", (), {"compare_digest": staticmethod(compare)}))
+    for token, scope in [*zip(tokens, scopes, strict=True), (tokens[0][:-1], None), ("", None), ("\ud800", None)]:
+        compared.clear()
+        assert ring.scope_of(token) == scope
+        assert compared == [(digest(each), digest(token)) for each in tokens]
+    assert Keyring([]).scope_of(tokens[0]) is None
+
+
+def test_a_scope_that_means_nothing_is_refused():
+    with pytest.raises(TacitError, match="key 'web' has the scope 'admin'; a key may 'read' or 'write'"):
+        Keyring([Key("web", bytes(32), "admin")])
