@@ -1,13 +1,18 @@
 """What the README and the pages show is run, word for word."""
 
+import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SERVE = README[README.index("## Serve") : README.index("## Speed")]
+BLOCKS = re.findall(r"```python\n(.*?)```", README.replace(SERVE, ""), re.DOTALL)
 PRODUCTION = (HOME / "docs" / "production.md").read_text(encoding="utf-8")
 
 
@@ -27,6 +32,34 @@ def test_the_page_from_notebook_to_production_runs(tmp_path, monkeypatch, capsys
     *account, counts = capsys.readouterr().out.splitlines()
     assert counts == "0 1 1"
     assert account[0].startswith("decision 0 is rewarded: ")
+
+
+def test_the_section_about_serving_runs_in_an_empty_folder(tmp_path, capsys):
+    """As it stands there, but for the port, which may be taken."""
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl")
+    commands = re.findall(r"^\$ (.*)", SERVE, re.MULTILINE)
+    assert commands[:2] == ["pip install 'tacit[serve]'", "tacit serve"]
+    serve = [sys.executable, "-m", "tacit", "serve", "--port", "0"]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
+        line = service.stdout.readline()
+        port = re.search(r":(\d+)/", line)[1]
+        try:
+            assert line.strip().replace(port, "8420") in SERVE
+            answers = [
+                json.loads(subprocess.check_output(["/bin/sh", "-c", command.replace("8420", port)], text=True))
+                for command in commands[2:]
+            ]
+            assert answers[0]["arms"] == ["refund", "order", "human"]
+            assert answers[1]["id"] == answers[2]["id"] == 0
+            (code,) = re.findall(r"```python\n(.*?)```", SERVE, re.DOTALL)
+            exec(compile(code.replace("8420", port), "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
+            assert capsys.readouterr().out.startswith("decision 0 is rewarded: ")
+            page = subprocess.check_output([shutil.which("curl"), "-s", f"http://localhost:{port}/"], text=True)
+            assert "shop" in page
+        finally:
+            service.terminate()
+    assert (tmp_path / "tacit-data" / "journal.db").exists()
 
 
 def test_both_commands_are_there():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tacit.agents.linucb import LinUCB
     from tacit.agents.rogcn import ROGCN
     from tacit.agents.storage import load
+    from tacit.client import Client
     from tacit.contracts import Dataset, Decision, Feedback, Round, Trace
     from tacit.datasets.catalog import load_dataset
     from tacit.errors import TacitError
@@ -33,6 +34,7 @@ _HOMES = {
     "GCNUCB": "tacit.agents.gcnucb",
     "GraphUCB": "tacit.agents.graphucb",
     "load": "tacit.agents.storage",
+    "Client": "tacit.client",
     "make": "tacit.registry",
     "load_dataset": "tacit.datasets.catalog",
     "Stream": "tacit.streams.stream",
@@ -50,6 +52,7 @@ __all__ = [
     "GCNUCB",
     "ROGCN",
     "BILinUCB",
+    "Client",
     "Dataset",
     "Decision",
     "Feedback",

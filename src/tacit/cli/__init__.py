@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tacit import __version__
-from tacit.cli import datasets, paper, run
+from tacit.cli import datasets, paper, run, serve
 from tacit.cli.shared import fail, out
 from tacit.errors import TacitError
 
@@ -15,9 +15,10 @@ app = typer.Typer(
     help="Decisions that learn from silence.",
     epilog="Example: tacit demo",
 )
-for commands in (run.app, paper.app):
+for commands in (run.app, paper.app, serve.app):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(serve.keys, name="keys")
 
 
 def _print_version(asked: bool) -> None:
@@ -45,7 +46,8 @@ def main() -> None:
             raise SystemExit(2) from None
         fail(message)
     except ModuleNotFoundError as error:
-        fail(f"this needs {error.name}, which is not installed; pip install 'tacit[plot]' brings it")
+        extra = "plot" if error.name == "matplotlib" else "postgres" if error.name == "psycopg" else "serve"
+        fail(f"this needs {error.name}, which is not installed; pip install 'tacit[{extra}]' brings it")
     except (TacitError, OSError) as error:
         fail(error)
     except (KeyboardInterrupt, typer.Abort):

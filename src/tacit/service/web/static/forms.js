@@ -1,0 +1,85 @@
+// The forms: what is typed becomes a request to the API; what is wrong is said next to its field.
+
+import { ask, Problem } from "./api.js";
+
+export function clearErrors(place) {
+  for (const spot of place.querySelectorAll("[data-error]")) spot.textContent = "";
+  for (const input of place.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+}
+
+export function showError(place, problem) {
+  const field = (problem.field || "").split(/[.[]/)[0];
+  const spots = [...place.querySelectorAll("[data-error]")];
+  const spot = spots.find((one) => one.dataset.error === field) ?? spots.find((one) => one.dataset.error === "") ?? spots[0];
+  const input = spot.dataset.error ? place.querySelector(`[name="${spot.dataset.error}"]`) : null;
+  spot.textContent = problem.message;
+  if (input) {
+    input.setAttribute("aria-invalid", "true");
+    input.focus();
+  }
+}
+
+// Run what a form asks for; it cannot be sent twice meanwhile.
+export function onSubmit(form, work) {
+  form?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = form.querySelector("[type=submit]");
+    if (button.getAttribute("aria-disabled") === "true") return;
+    clearErrors(form);
+    button.setAttribute("aria-disabled", "true");
+    try {
+      await work(new FormData(form));
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      showError(form, error);
+    } finally {
+      button.removeAttribute("aria-disabled");
+    }
+  });
+}
+
+// A context from text: JSON, lines of name=value, or numbers.
+export function readContext(text) {
+  const given = text.trim();
+  if (!given) throw new Problem(422, "A context is needed: lines of name=value, or JSON.", "context");
+  if (/^[[{]/.test(given)) {
+    try {
+      return JSON.parse(given);
+    } catch {
+      throw new Problem(422, "This begins like JSON, and is none.", "context");
+    }
+  }
+  const lines = given.split(/[\n;]/).map((line) => line.trim()).filter(Boolean);
+  if (lines.every((line) => !line.includes("="))) {
+    const numbers = given.split(/[\s,;]+/).filter(Boolean).map(Number);
+    if (numbers.every(Number.isFinite)) return numbers;
+  }
+  const context = {};
+  for (const line of lines) {
+    const cut = line.lastIndexOf("=");
+    const name = line.slice(0, cut).trim();
+    const value = line.slice(cut + 1).trim();
+    if (cut < 1 || !name || !value || !Number.isFinite(Number(value))) {
+      throw new Problem(422, `“${line}” is not name=value with a number.`, "context");
+    }
+    context[name] = Number(value);
+  }
+  return context;
+}
+
+export async function create(data) {
+  const arms = data.get("arms").split("\n").map((line) => line.trim()).filter(Boolean);
+  const name = data.get("name").trim();
+  if (!name) throw new Problem(422, "A name is needed.", "name");
+  if (arms.length < 2) throw new Problem(422, "At least two arms are needed, one a line.", "arms");
+  let params = {};
+  if (data.get("params").trim()) {
+    try {
+      params = JSON.parse(data.get("params"));
+    } catch {
+      throw new Problem(422, 'This is not JSON; {"seed": 0} is.', "params");
+    }
+  }
+  await ask("POST", "/v1/agents", { name, kind: data.get("kind"), arms, params });
+  return name;
+}

@@ -1,0 +1,184 @@
+"""The client beside an agent of this process: the same answers and the same errors, over a real connection."""
+
+import socket
+import threading
+
+import httpx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import uvicorn
+
+import tacit
+from service_kit import MemoryJournal
+from tacit import client as module
+from tacit.client import Client, ServiceUnavailable
+from tacit.errors import AlreadyAnswered, ForgottenDecision, InvalidContext, InvalidReward, UnknownArm, UnknownDecision
+from tacit.service.http import create_app
+from tacit.service.service import Service
+
+ARMS = ["a", "b", 3]
+BOUNDS = {"max_nodes": 100_000, "memory_limit": 2e9}
+
+
+@pytest.fixture(scope="module")
+def url():
+    """A real server, for the module."""
+    service = Service(MemoryJournal())
+    server = uvicorn.Server(uvicorn.Config(create_app(service), log_level="error", ws="none"))
+    ready = threading.Event()
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    startup = server.startup
+
+    async def started(sockets=None):
+        await startup(sockets)
+        ready.set()
+
+    server.startup = started
+    thread = threading.Thread(target=server.run, args=([bound],))
+    thread.start()
+    assert ready.wait(30)
+    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+    bound.close()
+    service.close()
+
+
+@pytest.fixture
+def client(url):
+    with Client(url) as found:
+        yield found
+
+
+def equal(one, other):
+    assert (one.id, one.arm, one.propensity) == (other.id, other.arm, other.propensity)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    np.testing.assert_array_equal(one.widths, other.widths)
+
+
+def test_the_same_two_verbs(client, tmp_path):
+    remote = client.create("verbs", arms=ARMS, kind="linucb", epsilon=0.2, seed=3)
+    bare = tacit.make("linucb", arms=ARMS, epsilon=0.2, seed=3, **BOUNDS)
+    rng = np.random.default_rng(0)
+    forms = [lambda x: x, lambda x: x.tolist(), sp.csr_matrix, sp.coo_array, tuple]
+    for i in range(20):
+        x = rng.normal(size=5)
+        near = None if i < 3 else np.array([0, i - 1])
+        decision = remote.decide(forms[i % len(forms)](x), near, allowed=None if i % 2 else ["a", 3])
+        equal(decision, bare.decide(x, near, allowed=None if i % 2 else ["a", 3]))
+        reward = (0, 1, None, np.float32(0.5))[i % 4]
+        remote.feedback(decision.id, reward)
+        bare.feedback(decision.id, reward)
+    X = sp.csr_matrix(rng.normal(size=(4, 5)))
+    for one, other in zip(remote.decide_batch(X), bare.decide_batch(X), strict=True):
+        equal(one, other)
+    assert remote.feedback_batch({20: 1, 21: None, 99: 1}).keys() == {99}
+    bare.feedback(20, 1)
+    bare.feedback(21, None)
+    remote.withdraw(4)
+    bare.withdraw(4)
+    for agent in (remote, bare):
+        agent.add_arm("d/é", "a")
+        agent.retire_arm("b")
+    assert (remote.arm_names, remote.active_arms) == (bare.arm_names, bare.active_arms)
+    assert remote.health() == bare.health()
+    assert str(remote.explain(7)) == str(bare.explain(7))
+    remote.save(tmp_path / "agent")
+    copy, second = tacit.load(tmp_path / "agent"), client.load("second", tmp_path / "agent")
+    x = rng.normal(size=5)
+    for agent in (remote, copy, second, client.agent("verbs")):
+        decision = agent.decide(x)
+        if agent is remote:
+            expected = bare.decide(x)
+        if decision.id == expected.id:
+            equal(decision, expected)
+    assert {"verbs", "second"} <= set(client.agents())
+    client.delete("second")
+    assert "second" not in client.agents()
+
+
+def test_names_for_features(client):
+    remote, bare = client.create("named", arms=2), tacit.make("graphucb", arms=2, **BOUNDS)
+    for x in ({"late": 1.0}, {"late": np.float32(2), "new": True and 1}):
+        equal(remote.decide(x), bare.decide(x))
+
+
+@pytest.mark.parametrize(
+    ("do", "error"),
+    [
+        (lambda a: a.decide([1.0, 2.0, 3.0]), InvalidContext),
+        (lambda a: a.decide(sp.csr_matrix(np.ones((2, 2)))), InvalidContext),
+        (lambda a: a.decide([1.0, 2.0], [77]), UnknownDecision),
+        (lambda a: a.decide([1.0, 2.0], allowed=["z"]), UnknownArm),
+        (lambda a: a.feedback(77, 1), UnknownDecision),
+        (lambda a: a.feedback(-1, 1), UnknownDecision),
+        (lambda a: a.feedback(1, 1), ForgottenDecision),
+        (lambda a: a.feedback(0, 0), AlreadyAnswered),
+        (lambda a: a.feedback(0, 2), tacit.TacitError),
+        (lambda a: a.explain(1), ForgottenDecision),
+        (lambda a: a.retire_arm("z"), UnknownArm),
+        (lambda a: a.add_arm("a"), tacit.TacitError),
+    ],
+)
+def test_the_same_errors(client, do, error):
+    if "errors" not in client.agents():
+        agent = client.create("errors", arms=["a", "b"], kind="linucb", corrections=False)
+        agent.decide_batch([[1.0, 2.0], [2.0, 1.0]])
+        agent.feedback(0, 1)
+        agent.withdraw(1)
+    with pytest.raises(error):
+        do(client.agent("errors"))
+
+
+class Lossy(httpx.BaseTransport):
+    """Does what is asked and loses the answer, as often as it is told to."""
+
+    def __init__(self):
+        self.inner, self.lose, self.later, self.sent = httpx.HTTPTransport(), 0, 0, 0
+
+    def handle_request(self, request):
+        self.sent += 1
+        if self.later:
+            self.later -= 1
+            return httpx.Response(503, json={"type": "/docs#problem-unavailable", "detail": "later"})
+        response = self.inner.handle_request(request)
+        if self.lose:
+            self.lose -= 1
+            response.read()
+            response.close()
+            raise httpx.ReadError("the answer was lost")
+        return response
+
+    def close(self):
+        self.inner.close()
+
+
+def test_a_retry_never_decides_twice(url):
+    lossy, slept = Lossy(), []
+    with Client(url, http=httpx.Client(transport=lossy, base_url=url)) as client:
+        client._sleep = slept.append
+        agent = client.create("lossy", arms=2, kind="linucb")
+        lossy.lose, lossy.later = 2, 1
+        first = agent.decide([1.0])
+        assert (first.id, agent.decide([1.0]).id) == (0, 1)
+        lossy.lose = 1
+        agent.feedback(0, 1)
+        lossy.lose = 1
+        agent.withdraw(1)
+        assert agent.health().decisions == 2
+        assert len(slept) == 5
+        lossy.lose = 99
+        with pytest.raises(ServiceUnavailable, match="tried 4 times; ReadError"):
+            agent.decide([1.0])
+
+
+def test_an_answer_that_is_not_of_tacit():
+    transport = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
+    with (
+        Client("http://x", http=httpx.Client(transport=transport, base_url="http://x")) as client,
+        pytest.raises(tacit.TacitError, match="answered 502"),
+    ):
+        client.agents()
+    assert module.ERRORS["invalid-reward"] is InvalidReward

@@ -1,0 +1,177 @@
+"""kill -9 under load, again and again: what was acknowledged is there exactly once, and the agent is the same.
+
+TACIT_KILLS says how often; a dozen in the usual run, a hundred and more for the record.
+"""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from contextlib import closing
+
+import msgspec
+import numpy as np
+import pytest
+
+import tacit
+
+KILLS = int(os.environ.get("TACIT_KILLS", "12"))
+
+SERVER = """
+import os, signal, sys
+from pathlib import Path
+import uvicorn
+import numpy, tacit, tacit.agents.graphucb, tacit.agents.linucb, tacit.agents.bilinucb
+from tacit.service.run import opened_app, opened_journal
+
+class Announcing(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print("port", self.servers[0].sockets[0].getsockname()[1], flush=True)
+
+def serve(folder):
+    with opened_journal(folder) as journal, opened_app(journal, folder, snapshot_every=40) as app:
+        Announcing(uvicorn.Config(app, port=0, log_level="critical")).run()
+
+folder, child = Path(sys.argv[1]), 0
+for line in sys.stdin:  # everything is imported once; each server is a fork of this process
+    if line == "start\\n":
+        child = os.fork()
+        if not child:
+            sys.stdin.close()
+            serve(folder)
+            os._exit(0)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        print("dead", flush=True)
+"""
+
+LOAD = """
+import http.client, json, random, sys, threading
+port, seed = int(sys.argv[1]), int(sys.argv[2])
+lock = threading.Lock()
+
+def said(*words):
+    with lock:
+        print(*words, flush=True)
+
+def work(name, number):
+    rng = random.Random(1000 * seed + number)
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    def ask(method, path, body):
+        line.request(method, path, json.dumps(body), {"content-type": "application/json"})
+        answer = line.getresponse()
+        content = answer.read()
+        assert answer.status < 300, (answer.status, content)
+        return json.loads(content) if content else None
+    try:
+        while True:
+            contexts = [[rng.random() for _ in range(4)] for _ in range(rng.choice([1, 1, 3]))]
+            decisions = ask("POST", f"/v1/agents/{name}/decisions", {"contexts": contexts})["decisions"]
+            for decision in decisions:
+                said("decision", name, decision["id"], decision["arm"])
+                reward = rng.choice([0, 1, None, 0.5])
+                ask("PUT", f"/v1/agents/{name}/decisions/{decision['id']}/reward", {"reward": reward})
+                said("reward", name, decision["id"], json.dumps(reward))
+    except (OSError, http.client.HTTPException):
+        pass  # it was killed
+
+for number in range(4):
+    threading.Thread(target=work, args=(("lin", "graph", "bili")[number % 3], number)).start()
+"""
+
+AGENTS = {"lin": ("linucb", {}), "graph": ("graphucb", {"neighbors": 2}), "bili": ("bilinucb-kmeans", {"warmup": 5})}
+
+
+@pytest.fixture
+def servers(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as zygote:
+
+        def tell(word):
+            zygote.stdin.write(word + "\n")
+            zygote.stdin.flush()
+            return zygote.stdout.readline().split()
+
+        yield tell
+        zygote.kill()
+
+
+def post(port, path, body):
+    address = f"http://127.0.0.1:{port}{path}"
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
+        return json.load(answer)
+
+
+class Replica:
+    """Agents of the library that do what the journal says, and are never interrupted."""
+
+    def __init__(self, folder):
+        self.folder, self.position = folder, 0
+        self.agents = {name: tacit.make(kind, arms=3, seed=0, **params) for name, (kind, params) in AGENTS.items()}
+        self.decided, self.rewarded = {}, {}
+
+    def catch_up(self):
+        with closing(sqlite3.connect(f"{(self.folder / 'journal.db').as_uri()}?mode=ro", uri=True)) as db:
+            rows = db.execute(
+                "SELECT position, agent, kind, body FROM tacit_records WHERE position > ? ORDER BY position",
+                (self.position,),
+            ).fetchall()
+        for position, name, kind, body in rows:
+            assert position == self.position + 1
+            self.position = position
+            self.apply(name, kind, msgspec.json.decode(body))
+
+    def apply(self, name, kind, body):
+        agent = self.agents[name]
+        if kind == "decide":
+            ask = body["ask"]
+            for context in ask.get("contexts") or [ask["context"]]:
+                decision = agent.decide(context)
+                assert (name, decision.id) not in self.decided
+                self.decided[name, decision.id] = decision.arm
+        elif kind == "reward":
+            agent.feedback(body["id"], body["reward"])
+            self.rewarded.setdefault((name, body["id"]), []).append(body["reward"])
+
+
+def test_what_was_acknowledged_survives_kill_nine(servers, tmp_path):
+    rng = np.random.default_rng(0)
+    replica = Replica(tmp_path)
+    decisions, rewards = {}, {}
+    _, port = servers("start")
+    for name, (kind, params) in AGENTS.items():
+        post(port, "/v1/agents", {"name": name, "kind": kind, "arms": 3, "params": params | {"seed": 0}})
+    for kill in range(KILLS):
+        after = int(rng.integers(1, 120))
+        with subprocess.Popen(
+            [sys.executable, "-c", LOAD, port, str(kill)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as load:
+            lines = [load.stdout.readline() for _ in range(after)]
+            assert servers("kill") == ["dead"]
+            rest, errors = load.communicate()
+        assert not errors, errors
+        for line in lines + rest.splitlines():
+            what, name, id, value = line.split()
+            if what == "decision":
+                assert decisions.setdefault((name, int(id)), int(value)) == int(value)
+            else:
+                rewards[name, int(id)] = json.loads(value)
+        replica.catch_up()
+        assert decisions.items() <= replica.decided.items()
+        assert all(replica.rewarded[which] == [reward] for which, reward in rewards.items()), "exactly once"
+        _, port = servers("start")
+        for name, agent in replica.agents.items():  # the next decision is that of an agent that was never killed
+            context = rng.random(4).tolist()
+            answer, expected = post(port, f"/v1/agents/{name}/decisions", {"context": context}), agent.fork()
+            decision = expected.decide(context)
+            assert (answer["id"], answer["arm"]) == (decision.id, decision.arm)
+            np.testing.assert_array_equal(answer["scores"], decision.scores)
+            np.testing.assert_array_equal(answer["widths"], decision.widths)
+    assert len(decisions) > 5 * KILLS
+    servers("kill")

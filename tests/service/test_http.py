@@ -1,0 +1,253 @@
+"""The service over HTTP: who may ask, how much, and what is answered."""
+
+import json
+import threading
+from concurrent.futures import Future
+
+import pytest
+from starlette.routing import Route
+
+from service_kit import MemoryJournal, Web
+from tacit.service.http import HEADERS, create_app
+from tacit.service.journal import Key
+from tacit.service.keys import Keyring, digest
+from tacit.service.limits import Limits
+from tacit.service.service import Service
+from tacit.service.tasks import Task
+
+TOKENS = {"read": "tacit_reader", "write": "tacit_writer"}
+KEYS = Keyring([Key(scope, digest(token), scope) for scope, token in TOKENS.items()])
+CREATE = {"name": "x", "kind": "linucb", "arms": ["a", "b"]}
+OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs"}
+FILE = {"content-type": "application/octet-stream"}
+
+
+@pytest.fixture
+def web():
+    """A way to ask a service with some limits and keys."""
+    parts = []
+
+    def make(limits=None, keyring=None, token=None, **options):
+        service = Service(MemoryJournal(), limits=Limits(**limits or {}), **options)
+        asking = Web(create_app(service, keyring), token)
+        parts.append((asking, service))
+        asking.service = service
+        return asking
+
+    yield make
+    for asking, service in parts:
+        asking.__exit__()
+        service.close()
+
+
+def problem(answer, status, slug, field=None):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    content = answer.json()
+    assert content["type"] == f"/docs#problem-{slug}"
+    assert (content["status"], content.get("field")) == (status, field)
+    return content["detail"]
+
+
+def every_route():
+    service = Service(MemoryJournal())
+    app = create_app(service, KEYS)
+    service.close()
+    for route in app.routes:
+        assert isinstance(route, Route)
+        for method, endpoint in route.endpoint.methods.items():
+            path = route.path.replace("{agent}", "x").replace("{id}", "0").replace("{arm:path}", "a")
+            yield method, path, endpoint.scope
+
+
+ROUTES = list(every_route())
+
+
+@pytest.mark.parametrize(("method", "path", "scope"), ROUTES)
+def test_no_route_is_open_by_accident(web, method, path, scope):
+    asking = web(keyring=KEYS)
+
+    def ask(header):
+        return asking(method, path, content=b"{}", headers={} if header is None else {"authorization": header})
+
+    if path in OPEN:
+        assert scope is None
+        assert ask(None).status_code == 200
+        return
+    for wrong in (None, "Bearer ", "Bearer tacit_nobody", "Basic " + TOKENS["write"], TOKENS["write"], "Bearer \xe9"):
+        answer = ask(wrong if wrong is None else wrong.encode("latin-1"))
+        problem(answer, 401, "no-key")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert scope == ("read" if method == "GET" else "write")
+    if scope == "write":
+        problem(ask("Bearer " + TOKENS["read"]), 403, "not-allowed")
+    for token in [TOKENS["write"]] + [TOKENS["read"]] * (scope == "read"):
+        assert ask("bearer " + token).status_code not in (401, 403)
+
+
+def test_a_day_in_the_life_of_a_decision(web):
+    ask = web()
+    assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
+    first = ask("POST", "/v1/agents/x/decisions", json={"context": {"late": 1, "parcel": 0.5}, "request_id": "r"})
+    assert set(first.json()) == {"id", "arm", "scores", "widths", "propensity"}
+    again = ask("POST", "/v1/agents/x/decisions", json={"context": {"late": 1, "parcel": 0.5}, "request_id": "r"})
+    assert again.content == first.content
+    reward = "/v1/agents/x/decisions/0/reward"
+    outcomes = [ask("PUT", reward, json={"reward": r}).json()["outcome"] for r in (None, None, 1, 1, 0)]
+    assert outcomes == ["taken", "same", "taken", "same", "corrected"]
+    look = ask("GET", "/v1/agents/x/decisions/0").json()
+    assert (look["state"], look["reward"], look["explanation"]["arms"]) == ("rewarded", 0.0, ["a", "b"])
+    health = ask("GET", "/v1/agents/x/health").json()
+    assert (health["late"], health["corrected"], health["decisions"]) == (1, 1, 1)
+    batch = ask("PUT", "/v1/agents/x/rewards", json=[{"id": 0, "reward": 1}, {"id": 7, "reward": 1}]).json()
+    assert (batch["taken"], batch["refused"][0]["status"]) == (1, 404)
+    near = {"contexts": [{"late": 1}, {"new": 1}], "neighbors": [[0], None], "allowed": ["b"]}
+    assert [d["arm"] for d in ask("POST", "/v1/agents/x/decisions", json=near).json()["decisions"]] == ["b", "b"]
+    assert ask("DELETE", "/v1/agents/x/decisions/0").status_code == 204
+    problem(ask("GET", "/v1/agents/x/decisions/0"), 410, "forgotten-decision")
+    problem(ask("PUT", reward, json={"reward": 1}), 410, "forgotten-decision")
+    problem(ask("PUT", "/v1/agents/x/decisions/99/reward", json={"reward": 1}), 404, "unknown-decision")
+    assert ask("POST", "/v1/agents/x/arms", json={"arm": "c/d", "like": "a"}).json()["arms"] == ["a", "b", "c/d"]
+    assert ask("DELETE", "/v1/agents/x/arms/c%2Fd").json()["active"] == ["a", "b"]
+    file = ask("GET", "/v1/agents/x/file")
+    assert ask("POST", "/v1/agents/y/file", content=file.content, headers=FILE).status_code == 201
+    problem(ask("POST", "/v1/agents/y/file", content=file.content, headers=FILE), 409, "name-taken", "name")
+    problem(ask("POST", "/v1/agents/z/file", content=file.content[:-1], headers=FILE), 422, "invalid-file")
+    assert [a["name"] for a in ask("GET", "/v1/agents").json()["agents"]] == ["x", "y"]
+    text = ask("GET", "/metrics").text
+    assert 'tacit_decisions_total{agent="x"} 3.0' in text
+    assert 'tacit_rewards_total{agent="x",outcome="corrected"} 2.0' in text
+    assert ask("DELETE", "/v1/agents/x").status_code == 204
+    problem(ask("GET", "/v1/agents/x"), 404, "unknown-agent")
+
+
+def test_corrections_can_be_forbidden(web):
+    ask = web()
+    ask("POST", "/v1/agents", json=CREATE | {"corrections": False})
+    ask("POST", "/v1/agents/x/decisions", json={"context": [1.0]})
+    reward = "/v1/agents/x/decisions/0/reward"
+    assert ask("PUT", reward, json={"reward": None}).status_code == 200  # silence is not yet an answer
+    assert [ask("PUT", reward, json={"reward": r}).status_code for r in (1, 1, 0, None)] == [200, 200, 409, 409]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "context"),
+        ({"context": [1], "contexts": [[1]]}, "context"),
+        ({"context": []}, "context"),
+        ({"context": None}, "context"),
+        ({"context": ["1"]}, "context[0]"),
+        ({"context": [1, 2, 3]}, "context"),
+        ({"context": [1e300, 1]}, "context"),
+        ({"context": {"a": 1}}, "context"),
+        ({"context": {"a": [1]}}, "context"),
+        ({"context": {"indices": [0], "values": [1]}}, "context"),
+        ({"context": {"indices": [0], "values": [1, 2], "size": 2}}, "context"),
+        ({"context": {"indices": [2], "values": [1], "size": 2}}, "context"),
+        ({"context": {"indices": [0.5], "values": [1], "size": 2}}, "context"),
+        ({"context": {"indices": [0], "values": [1], "size": 1e30}}, "context"),
+        ({"contexts": []}, "contexts"),
+        ({"context": [1, 1], "neighbors": [5]}, "neighbors"),
+        ({"contexts": [[1, 1]], "neighbors": [0]}, "neighbors"),
+        ({"context": [1, 1], "allowed": ["nobody"]}, "allowed"),
+        ({"context": [1, 1], "allowed": []}, "allowed"),
+        ({"context": [1, 1], "request_id": ""}, "request_id"),
+        ({"context": [1, 1], "more": 1}, None),
+    ],
+)
+def test_what_does_not_fit_is_named_and_changes_nothing(web, body, field):
+    ask = web()
+    ask("POST", "/v1/agents", json=CREATE)
+    ask("POST", "/v1/agents/x/decisions", json={"context": [1, 2]})
+    answer = ask("POST", "/v1/agents/x/decisions", json=body)
+    problem(answer, 422, answer.json()["type"].partition("problem-")[2], field)
+    assert ask("POST", "/v1/agents/x/decisions", json={"context": [1, 2]}).json()["id"] == 1
+
+
+def test_bodies_must_be_what_they_are_said_to_be(web):
+    ask = web({"body": 100, "file": 50})
+    plain = {"content-type": "text/plain"}  # what a page elsewhere could send without asking
+    problem(ask("POST", "/v1/agents", content=json.dumps(CREATE), headers=plain), 415, "wrong-type")
+    as_json = {"content-type": "application/json; charset=utf-8"}
+    for broken in (b"", b"{", b"\xff", b'{"name": "\xff"}', b"[" * 99):
+        answer = ask("POST", "/v1/agents", content=broken, headers=as_json)
+        problem(answer, answer.status_code, answer.json()["type"].partition("problem-")[2], answer.json().get("field"))
+        assert answer.status_code in (400, 422)
+    problem(ask("POST", "/v1/agents", content=b" " * 101, headers=as_json), 413, "too-large")
+
+    async def endless():
+        while True:
+            yield b" " * 60
+
+    problem(ask("POST", "/v1/agents", content=endless(), headers=as_json), 413, "too-large")
+    problem(ask("POST", "/v1/agents/x/file", content=b" " * 51, headers=FILE), 413, "too-large")
+
+
+def test_every_limit_holds(web):
+    ask = web({"dimension": 3, "batch": 2, "arms": 2, "agents": 1, "pending": 2, "waiting": 1, "nodes": 100})
+    problem(ask("POST", "/v1/agents", json=CREATE | {"arms": 3}), 422, "misfit", "arms")
+    for name in ("../x", "x\n", "", "X", "x" * 65):
+        problem(ask("POST", "/v1/agents", json=CREATE | {"name": name}), 422, "misfit", "name")
+    problem(ask("POST", "/v1/agents/X/file", content=b"", headers=FILE), 422, "misfit", "name")
+    assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
+    problem(ask("POST", "/v1/agents", json=CREATE | {"name": "y"}), 429, "too-much")
+    problem(ask("POST", "/v1/agents/x/arms", json={"arm": "c"}), 429, "too-much")
+    decisions = "/v1/agents/x/decisions"
+    problem(ask("POST", decisions, json={"contexts": [{"a": 1}] * 3}), 422, "misfit", "contexts")
+    problem(ask("POST", decisions, json={"context": [0] * 4}), 422, "misfit", "context")
+    problem(ask("POST", decisions, json={"context": {"a": 1}, "neighbors": [0] * 3}), 422, "misfit", "neighbors")
+    assert ask("POST", decisions, json={"context": {"a": 1, "b": 1}}).status_code == 200
+    problem(ask("POST", decisions, json={"context": {"c": 1, "d": 1}}), 422, "misfit", "context")
+    assert ask("POST", decisions, json={"context": {"c": 1}}).status_code == 200
+    answer = ask("POST", decisions, json={"context": {"a": 1}})
+    problem(answer, 429, "too-much")
+    assert answer.headers["retry-after"] == "1"
+    problem(ask("PUT", "/v1/agents/x/rewards", json=[{"id": 0, "reward": 0}] * 3), 422, "misfit")
+    ask("PUT", "/v1/agents/x/decisions/0/reward", json={"reward": 1})
+    assert ask("POST", decisions, json={"context": {"a": 1}}).status_code == 200
+
+
+def test_a_request_that_waits_too_long_is_given_up_and_not_done(web):
+    ask = web({"seconds": 0.05, "waiting": 1})
+    assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
+    hold, held = threading.Event(), threading.Event()
+    ask.service.put("x", Task(lambda _: (held.set(), hold.wait()), Future()))
+    assert held.wait(10)
+    decide = ("POST", "/v1/agents/x/decisions", {"json": {"context": [1.0]}})
+    statuses = sorted(answer.status_code for answer in ask.together([decide] * 3))
+    assert statuses == [429, 429, 503]
+    hold.set()
+    ask.service.limits = Limits()  # which is long enough
+    assert ask.service.call("x", lambda session: session.agent.health().decisions) == 0
+
+
+def test_what_nobody_foresaw_is_a_number_and_a_line_in_the_log(web, monkeypatch, caplog):
+    ask = web()
+    monkeypatch.setattr(Service, "names", lambda _: 1 / 0)
+    detail = problem(ask("GET", "/v1/agents"), 500, "internal")
+    assert "ZeroDivisionError" not in detail
+    assert detail.split()[1].strip(";") in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_headers_are_on_everything_and_only_this_machine_is_served_without_keys(web):
+    ask = web()
+    for method, path in (("GET", "/docs"), ("GET", "/nothing"), ("PATCH", "/v1/agents"), ("GET", "/v1/agents/x")):
+        answer = ask(method, path)
+        assert {name.decode() for name, _ in HEADERS} | {"content-security-policy"} <= set(answer.headers)
+    assert ask("PATCH", "/v1/agents").headers["allow"] == "GET, POST, HEAD"
+    assert "http" not in ask("GET", "/docs").text.replace("over HTTP", "").replace("tacit: HTTP", "")
+    problem(ask("GET", "/v1/agents", headers={"host": "evil.example"}), 421, "wrong-host")
+    assert ask("GET", "/v1/agents", headers={"host": "127.0.0.1:8000"}).status_code == 200
+    assert web(keyring=KEYS)("GET", "/healthz", headers={"host": "tacit.example"}).status_code == 200
+
+
+def test_a_service_that_makes_its_agents_anew_says_so(web):
+    ask = web()
+    ask("POST", "/v1/agents", json=CREATE)
+    ask.service.well.clear()
+    problem(ask("GET", "/readyz"), 503, "unavailable")
+    problem(ask("POST", "/v1/agents/x/decisions", json={"context": [1]}), 503, "unavailable")
+    assert ask("GET", "/healthz").status_code == 200
+    ask.service.well.set()

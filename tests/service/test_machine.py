@@ -1,0 +1,191 @@
+"""The whole service against a dictionary, with restarts at any moment."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
+
+import tacit
+from service_kit import MemoryJournal, Web
+from tacit.service.http import create_app
+from tacit.service.service import Service
+from tacit.service.snapshots import Snapshots
+
+NAMES = st.sampled_from(["x", "y"])
+KINDS = st.sampled_from(["linucb", "graphucb", "bilinucb-kmeans"])
+CONTEXTS = st.lists(st.sampled_from([0.0, 1.0, -0.5]), min_size=3, max_size=3)
+REWARDS = st.sampled_from([0, 1, 0.25, None])
+
+
+class Model:
+    """What an agent is, said with a dictionary and the library."""
+
+    def __init__(self, kind, corrections):
+        self.bare = tacit.make(kind, arms=["a", "b"], epsilon=0.5, max_nodes=40, memory_limit=1e9)
+        self.corrections = corrections
+        self.heard = {}  # id: reward, None for silence, "nothing" before
+        self.requests = {}
+
+
+class ServiceMachine(RuleBasedStateMachine):
+    """Every answer must be what the model says."""
+
+    ids = Bundle("ids")
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.journal, self.snapshots = MemoryJournal(), Snapshots(Path(self.folder.name))
+        self.models, self.old = {}, []
+        self.start(with_snapshots=True)
+
+    def start(self, *, with_snapshots):
+        self.service = Service(self.journal, self.snapshots if with_snapshots else None, snapshot_every=5, patience=0)
+        self.old.append(self.service)
+        self.web = Web(create_app(self.service))
+
+    def teardown(self):
+        self.web.__exit__()
+        for service in self.old:
+            service._snapshots = None
+            service.close()
+        self.folder.cleanup()
+
+    def ask(self, method, path, body=None):
+        return self.web(method, f"/v1/agents{path}", **({} if body is None else {"json": body}))
+
+    @rule(name=NAMES, kind=KINDS, corrections=st.booleans())
+    def create(self, name, kind, corrections):
+        body = {"name": name, "kind": kind, "arms": ["a", "b"], "corrections": corrections}
+        answer = self.ask("POST", "", body | {"params": {"epsilon": 0.5, "max_nodes": 40}})
+        assert answer.status_code == (409 if name in self.models else 201)
+        self.models.setdefault(name, Model(kind, corrections))
+
+    @rule(name=NAMES)
+    def delete(self, name):
+        assert self.ask("DELETE", f"/{name}").status_code == (204 if name in self.models else 404)
+        self.models.pop(name, None)
+
+    @rule(
+        target=ids,
+        name=NAMES,
+        contexts=st.lists(CONTEXTS, min_size=1, max_size=3),
+        request=st.sampled_from([None, "r", "s"]),
+    )
+    def decide(self, name, contexts, request):
+        answer = self.ask("POST", f"/{name}/decisions", {"contexts": contexts, "request_id": request})
+        model = self.models.get(name)
+        if model is None:
+            assert answer.status_code == 404
+            return name, 0
+        waiting = sum(heard == "nothing" for heard in model.heard.values())
+        if request not in model.requests and waiting + len(contexts) > 20:
+            assert answer.status_code == 429
+            return name, 0
+        assert answer.status_code == 200
+        if request is None or request not in model.requests:
+            made = [
+                (d.id, d.arm, d.scores.tolist(), d.widths.tolist(), d.propensity)
+                for d in model.bare.decide_batch(contexts)
+            ]
+            model.heard |= {id: "nothing" for id, *_ in made}
+            model.requests |= {} if request is None else {request: made}
+        else:
+            made = model.requests[request]
+        found = answer.json()["decisions"]
+        assert [tuple(d[k] for k in ("id", "arm", "scores", "widths", "propensity")) for d in found] == made
+        return name, made[-1][0]
+
+    @rule(known=ids, reward=REWARDS)
+    def feedback(self, known, reward):
+        name, id = known
+        answer = self.ask("PUT", f"/{name}/decisions/{id}/reward", {"reward": reward})
+        model = self.models.get(name)
+        before = "unknown" if model is None else model.heard.get(id, "unknown")
+        status = self.lost(model, id)
+        if status is None:
+            told = isinstance(before, int | float)
+            outcome = "same" if before == reward else "corrected" if told else "taken"
+            status = 409 if told and before != reward and not model.corrections else 200
+            if status == 200:
+                assert answer.json()["outcome"] == outcome
+                model.bare.feedback(id, reward)
+                model.heard[id] = reward
+        assert answer.status_code == status
+
+    @rule(known=consumes(ids))
+    def withdraw(self, known):
+        name, id = known
+        answer = self.ask("DELETE", f"/{name}/decisions/{id}")
+        model = self.models.get(name)
+        status = self.lost(model, id)
+        if status is None:
+            model.bare.withdraw(id)
+            del model.heard[id]
+        assert answer.status_code == (status or 204)
+
+    @rule(known=ids)
+    def look(self, known):
+        name, id = known
+        answer = self.ask("GET", f"/{name}/decisions/{id}")
+        status = self.lost(self.models.get(name), id)
+        assert answer.status_code == (status or 200)
+        if status is None:
+            heard = self.models[name].heard[id]
+            state = "pending" if heard == "nothing" else "silent" if heard is None else "rewarded"
+            assert (answer.json()["state"], answer.json()["reward"]) == (state, heard if state == "rewarded" else None)
+
+    def lost(self, model, id):
+        """The status of an id that cannot be asked for; None for one that can."""
+        if model is None or id >= model.bare.health().decisions:
+            return 404
+        if id not in set(model.bare.log()["ids"].tolist()):
+            model.heard.pop(id, None)
+            return 410
+        return None
+
+    @rule(name=NAMES, arm=st.sampled_from(["a", "b", "c"]), add=st.booleans())
+    def change_arms(self, name, arm, add):
+        answer = self.ask("POST", f"/{name}/arms", {"arm": arm}) if add else self.ask("DELETE", f"/{name}/arms/{arm}")
+        if name not in self.models:
+            assert answer.status_code == 404
+            return
+        bare = self.models[name].bare
+        try:
+            bare.add_arm(arm) if add else bare.retire_arm(arm)
+        except tacit.TacitError:
+            assert answer.status_code == (404 if not add and arm not in bare.arm_names else 422)
+        else:
+            assert answer.json()["active"] == list(bare.active_arms)
+
+    @rule(graceful=st.booleans(), with_snapshots=st.booleans())
+    def restart(self, graceful, with_snapshots):
+        self.web.__exit__()
+        if graceful:
+            self.service.close()
+        self.start(with_snapshots=with_snapshots)
+
+    @precondition(lambda self: self.models)
+    @rule(context=CONTEXTS, written=st.booleans())
+    def lose_the_disk(self, context, written):
+        name = min(self.models)
+        model = self.models[name]
+        waiting = sum(heard == "nothing" for heard in model.heard.values())
+        if waiting >= 20:
+            return
+        setattr(self.journal, "failing_after" if written else "failing", 1)
+        answer = self.ask("POST", f"/{name}/decisions", {"context": context})
+        assert answer.status_code == 503
+        assert self.service.well.wait(10)
+        if written:
+            model.heard[model.bare.decide(context).id] = "nothing"
+
+    @invariant()
+    def list_is_right(self):
+        assert [agent["name"] for agent in self.ask("GET", "").json()["agents"]] == sorted(self.models)
+
+
+ServiceMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestService = ServiceMachine.TestCase

@@ -1,0 +1,330 @@
+"""The agents of a service are a function of the journal, whatever happens."""
+
+import json
+import threading
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+import tacit
+from service_kit import MemoryJournal
+from tacit.agents.linucb import LinUCB
+from tacit.errors import TacitError
+from tacit.service import wire
+from tacit.service.limits import Limits
+from tacit.service.problems import Problem, Unavailable
+from tacit.service.service import CATALOGUE, Service
+from tacit.service.snapshots import Snapshots
+from tacit.service.tasks import Rewards, Task
+from tacit.service.wire import AddArm, Ask, Create, Decide, Delete, Reward, Withdraw
+
+ARMS = ["a", "b", "c"]
+rng = np.random.default_rng(0)
+CONTEXTS = rng.normal(size=(60, 4)).round(3).tolist()
+
+
+def create(service, name="x", kind="linucb", **params):
+    op = service.limits.admitted(Create(name, ARMS, kind, params))
+    service.call(name, op)
+    return tacit.make(kind, arms=ARMS, **op.params)
+
+
+def decide(service, context, name="x", **options):
+    return json.loads(service.call(name, Decide(Ask(context, **options))))
+
+
+def same(answer, decision):
+    return (answer["id"], answer["arm"], answer["scores"], answer["widths"], answer["propensity"]) == (
+        decision.id,
+        decision.arm,
+        decision.scores.tolist(),
+        decision.widths.tolist(),
+        decision.propensity,
+    )
+
+
+def live(service, bare, contexts, name="x"):
+    """Decide and learn on both: whatever is decided must be the same."""
+    for i, context in enumerate(contexts):
+        answer, decision = decide(service, context, name), bare.decide(context)
+        assert same(answer, decision)
+        if i % 3 != 2:
+            reward = None if i % 5 == 0 else float(i % 2)
+            service.call(name, Reward(decision.id, reward))
+            bare.feedback(decision.id, reward)
+
+
+@pytest.fixture
+def opened():
+    """Services that are closed at the end."""
+    services = []
+
+    def open_service(*args, **options):
+        services.append(Service(*args, **options))
+        return services[-1]
+
+    yield open_service
+    for service in services:
+        service.close()
+
+
+@pytest.mark.parametrize("kind", ["linucb", "graphucb", "bilinucb-kmeans", "gcnucb"])
+@pytest.mark.parametrize("every", [None, 7, 1000])
+def test_a_restart_goes_on_as_if_nothing_had_happened(tmp_path, opened, kind, every):
+    """From the journal alone, from snapshots on the way, and from those of a graceful stop."""
+    journal = MemoryJournal()
+    snapshots = None if every is None else Snapshots(tmp_path)
+    options = {"snapshot_every": every or 1}
+    service = opened(journal, snapshots, **options)
+    bare = create(service, kind=kind, epsilon=0.3, seed=5)
+    other = create(service, "y")
+    live(service, bare, CONTEXTS[:20])
+    live(service, other, CONTEXTS[:5], "y")
+    service.call("x", AddArm("d", "a"))
+    bare.add_arm("d", "a")
+    service.call("x", Withdraw(3))
+    bare.withdraw(3)
+    for crash in (False, True):
+        if not crash:
+            service.close()
+        service = opened(journal, snapshots, **options)  # after a crash the one before is still there, and idle
+        if every is not None and not crash:
+            assert journal.read_from == journal.last()  # nothing had to be read
+        live(service, other, CONTEXTS[5:7], "y")  # too little for a snapshot, and before the next one of x
+        live(service, bare, CONTEXTS[20:30])
+
+
+def test_damaged_snapshots_are_left_out(tmp_path, opened):
+    journal, snapshots = MemoryJournal(), Snapshots(tmp_path, keep=3)
+    service = opened(journal, snapshots, snapshot_every=10)
+    bare = create(service)
+    live(service, bare, CONTEXTS[:20])
+    for agent, content in (("x", b"nonsense"), (CATALOGUE, b"{}}")):
+        newest, _ = next(iter(snapshots.newest_first(agent)))
+        snapshots.put(agent, newest, content)  # a good checksum of something bad
+    live(opened(journal, snapshots), bare, CONTEXTS[20:25])
+
+
+def test_an_agent_that_was_deleted_never_comes_back_in_one_of_the_same_name(tmp_path, opened):
+    journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
+    service = opened(journal, snapshots, snapshot_every=3)
+    live(service, create(service, seed=1), CONTEXTS[:5])
+    service.call("x", Delete())
+    with pytest.raises(Problem, match="no agent 'x'"):
+        decide(service, CONTEXTS[0])
+    bare = create(service, kind="graphucb", seed=2)
+    decide(service, CONTEXTS[0])
+    bare.decide(CONTEXTS[0])
+    live(opened(journal, snapshots), bare, CONTEXTS[:5])
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_after_a_failed_append_the_journal_says_what_was(opened, written):
+    """An entry that failed may be in the journal or not: what is there is what happened."""
+    journal = MemoryJournal()
+    service = opened(journal)
+    bare, untouched = create(service), create(service, "y")
+    live(service, bare, CONTEXTS[:8])
+    live(service, untouched, CONTEXTS[:8], "y")
+    setattr(journal, "failing_after" if written else "failing", 1)
+    with pytest.raises(Unavailable):
+        decide(service, CONTEXTS[8])
+    assert service.well.wait(10)
+    if written:
+        bare.decide(CONTEXTS[8])
+    live(service, bare, CONTEXTS[9:20])
+    live(service, untouched, CONTEXTS[9:20], "y")
+
+
+def test_what_was_asked_while_an_append_failed_is_unavailable_or_durable(opened):
+    """Many at once, of two agents: each answer that was given is in the journal, and nothing else is."""
+    journal = MemoryJournal()
+    service = opened(journal)
+    bare = {name: create(service, name) for name in "xy"}
+    hold = threading.Event()
+    waiters = []
+    for name in "xy":
+        service.put(name, Task(lambda _: hold.wait(), Future()))
+        for context in CONTEXTS[:10]:
+            waiters.append((name, context, Future()))
+            service.put(name, Task(Decide(Ask(context)), waiters[-1][2]))
+    journal.failing = 1
+    hold.set()
+    for name, context, waiter in waiters:
+        if waiter.exception(10) is None:
+            assert same(json.loads(waiter.result()), bare[name].decide(context))
+        else:
+            assert isinstance(waiter.exception(), Unavailable)
+    assert service.well.wait(10)
+    for name in "xy":
+        live(service, bare[name], CONTEXTS[10:20], name)
+
+
+def test_an_agent_whose_creation_was_not_written_does_not_exist(opened):
+    journal = MemoryJournal()
+    service = opened(journal)
+    journal.failing = 1
+    with pytest.raises(Unavailable):
+        create(service)
+    assert service.well.wait(10)
+    assert service.names() == []
+    live(service, create(service), CONTEXTS[:3])
+
+
+def refuse(*_):
+    raise TacitError("too late for that")
+
+
+@pytest.mark.parametrize(("failure", "name"), [(lambda *_: 1 / 0, "ZeroDivisionError"), (refuse, "too late for that")])
+def test_an_error_that_nobody_foresaw_changes_nothing(opened, monkeypatch, caplog, failure, name):
+    """In the middle of a decision the agent has changed already, whatever the error."""
+    service = opened(MemoryJournal())
+    bare = create(service)
+    live(service, bare, CONTEXTS[:5])
+    with monkeypatch.context() as patch:
+        patch.setattr(LinUCB, "_score", failure)
+        with pytest.raises(Problem, match="request [0-9a-f]+; the log") as caught:
+            decide(service, CONTEXTS[5])
+    assert caught.value.status == 500
+    assert name in caplog.text
+    assert service.well.wait(10)
+    live(service, bare, CONTEXTS[5:10])
+
+
+def test_a_retry_is_answered_as_before_even_after_a_restart(tmp_path, opened):
+    journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
+    service = opened(journal, snapshots)
+    create(service, epsilon=0.9)
+    first = decide(service, CONTEXTS[0], request_id="r")
+    entries = journal.last()
+    assert decide(service, CONTEXTS[0], request_id="r") == first
+    for store in (None, snapshots):
+        service.close()
+        service = opened(journal, store)
+        assert decide(service, CONTEXTS[0], request_id="r") == first
+    assert journal.last() == entries
+
+
+def test_time_is_written_down_and_never_asked_again(opened):
+    journal, now = MemoryJournal(), [1000.0]
+    service = opened(journal, clock=lambda: now[0])
+    bare = create(service, expire_after=60, kind="ilinucb-random")
+    for second in (1000.0, 1010.0, 990.0, 1075.0):  # the clock was set back in between
+        now[0] = second
+        assert same(
+            decide(service, CONTEXTS[0]), bare.decide(CONTEXTS[0], at=max(second, 1010.0 if second < 1000 else 0))
+        )
+    now = None  # whoever asks now fails
+    again = opened(journal)
+    assert again.call("x", lambda session: session.agent.state(0)) == "silent"
+    assert again.call("x", lambda session: session.agent.health().expired) == bare.health().expired > 0
+
+
+def test_a_request_that_is_refused_moves_no_clock(opened):
+    journal, now = MemoryJournal(), [1000.0]
+    service = opened(journal, clock=lambda: now[0], limits=Limits(nodes=32, memory=100_000))
+    create(service, expire_after=60)
+    decide(service, {"a": 1.0})
+    now[0] = 2000.0
+    with pytest.raises(TacitError, match="memory_limit"):
+        decide(service, {f"f{i}": 1.0 for i in range(100)})
+    now[0] = 1010.0
+    decide(service, {"a": 1.0})
+    states = [s.call("x", lambda session: session.agent.state(0)) for s in (service, opened(journal))]
+    assert states[0] == states[1]
+
+
+def test_many_rewards_of_which_some_were_lost_are_all_learned_in_the_end(opened):
+    journal = MemoryJournal()
+    service = opened(journal, learn_budget_ms=0)
+    create(service)
+    for context in CONTEXTS[:20]:
+        decide(service, context)
+    journal.failing, learned = 1, Future()
+    service.put("x", Task(Rewards(Reward(id, 1.0) for id in range(20)), learned))
+    assert json.loads(learned.result(10)) == {"taken": 20, "refused": []}
+    for found in (service, opened(journal)):
+        assert found.call("x", lambda session: session.agent.health().rewarded) == 20
+
+
+def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learning(opened):
+    journal = MemoryJournal()
+    service = opened(journal, learn_budget_ms=0)
+    bare = create(service)
+    create(service, "y")
+    live(service, bare, CONTEXTS[:30])
+    hold, decided = threading.Event(), Future()
+    service.put("x", Task(lambda _: hold.wait(), Future()))
+    decide(service, CONTEXTS[0], "y")  # while x stands still
+    before = journal.last()
+    rewards = Rewards(Reward(id, 0.5) for id in range(30))
+    learned = Future()
+    service.put("x", Task(rewards, learned))
+    service.put("x", Task(Decide(Ask(CONTEXTS[0])), decided))
+    hold.set()
+    assert json.loads(learned.result(10)) == {"taken": 30, "refused": []}
+    decided.result(10)
+    kinds = [record.kind for record in journal.records[before:]]
+    assert kinds.count("reward") == 30
+    assert kinds.index("decide") <= 1
+
+
+@pytest.mark.parametrize(
+    ("op", "limits", "message"),
+    [
+        (Create("x", 5, "linucb"), {"arms": 4}, "too many arms"),
+        (Create("x", 2, "linucb", {"arms": 3}), {}, "arms are not given"),
+        (Create("x", 2, "bilinucb-gcn", {"imputer": {}}), {}, "by its name"),
+        (Create("x", 2, "bilinucb-gcn", {"imputer_params": 3}), {}, "params are not such"),
+        (Create("x", 2, "bilinucb-gcn", {"imputer_params": {"epochs": 10**6}}), {}, "too large a number"),
+        (Create("x", 2, "linucb", {"seed": 2**60}), {}, "too large a number"),
+        (Create("x", 2, "linucb", {"alpha": "much"}), {}, "alpha"),
+        (Create("x", [1, "1"], "linucb"), {}, "same name as text"),
+        (Create("x", 2, "oracle-full"), {}, "unknown kind"),
+        (Create("x", 2, "tests.mine:Agent"), {}, "unknown kind"),
+    ],
+)
+def test_an_agent_that_must_not_be_is_not_made(opened, op, limits, message):
+    service = opened(MemoryJournal(), limits=Limits(**limits))
+    with pytest.raises(TacitError, match=message):
+        service.call("x", service.limits.admitted(op))
+    assert service.names() == []
+    live(service, create(service), CONTEXTS[:2])
+
+
+def test_bounds_are_written_down_with_the_agent(opened):
+    """Under other limits it is the same agent."""
+    journal = MemoryJournal()
+    service = opened(journal, limits=Limits(nodes=20, memory=1e6))
+    bare = create(service, max_nodes=10**9)
+    assert bare.params["max_nodes"] == 20
+    assert bare.params["memory_limit"] == 1e6
+    live(service, bare, CONTEXTS[:10])
+    live(opened(journal), bare, CONTEXTS[10:30])
+
+
+def test_files_are_taken_with_suspicion(opened, tmp_path):
+    service = opened(MemoryJournal())
+    bare = create(service)
+    live(service, bare, CONTEXTS[:5])
+    file = service.call("x", lambda session: session.export())
+    service.call("copy", service.limits.importing(file))
+    live(service, bare, CONTEXTS[5:9], "copy")
+    bare.save(tmp_path / "own")
+    reference = tacit.make("majority", arms=2)
+    reference.save(tmp_path / "reference")
+    for content in (b"", file[:-1], file[:100] + b"\0" + file[101:], (tmp_path / "reference").read_bytes()):
+        with pytest.raises(TacitError):
+            service.call("bad", service.limits.importing(content))
+    assert service.names() == ["copy", "x"]
+
+
+def test_every_kind_of_entry_survives_the_way_to_the_journal_and_back():
+    ask = b'{"contexts": [[1, 2], {"a": 1}], "neighbors": [[0], null], "allowed": ["a", 3], "request_id": "r"}'
+    op = Decide(wire._READERS["decide"].decode(b'{"ask":' + ask + b"}").ask, 12.5)
+    ops = [Create("x", ["a", 1], "linucb", {"alpha": 0.1}, False), op, Reward(3, None), Withdraw(2), AddArm("z")]
+    for given in [*ops, wire.RetireArm(4), wire.Import(b"\0\xff", 16, 1e9), Delete()]:
+        for raw in (None, ask) if given is op else (None,):
+            entry = wire.entry_of("x", given, raw)
+            assert wire.op_of(entry.kind, entry.body) == given

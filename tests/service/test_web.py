@@ -1,0 +1,691 @@
+"""The page in a real browser: its main paths, by mouse and by keyboard, and that nothing of it leaves the machine."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import threading
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+import scipy.sparse as sp
+import uvicorn
+
+import tacit
+from service_kit import MemoryJournal, Web
+from tacit.service import overview, web
+from tacit.service.http import create_app
+from tacit.service.journal import Key
+from tacit.service.keys import Keyring, digest
+from tacit.service.service import Service
+from tacit.service.session import Session
+from tacit.service.sqlite import SQLiteJournal
+from tacit.service.web import svg
+from tacit.service.web.latency import Latencies
+from tacit.service.web.views import size
+from tacit.service.wire import Create
+
+KEYS = Keyring([Key(scope, digest(f"tacit_{scope}"), scope) for scope in ("read", "write")])
+WAIT = 30
+ARMS = ["refund", "order", "<b>human</b>"]
+
+
+def page_app(service, keyring=None):
+    app = create_app(service, keyring)
+    if not any(getattr(route, "path", "") == "/" for route in app.routes):
+        web.add_page(app, service, keyring)
+    return app
+
+
+class Site:
+    """A service with its page on a free port of this machine."""
+
+    def __init__(self, journal, keyring=None, token=None):
+        self.service = Service(journal)
+        self._app = page_app(self.service, keyring)
+        self.asking = requests.Session()
+        if token is not None:
+            self.asking.headers["authorization"] = f"Bearer {token}"
+        self.port = 0
+        self.start()
+
+    def start(self):
+        self._socket = socket.create_server(("127.0.0.1", self.port))  # who asks from now on waits for the server
+        self.port = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._server = uvicorn.Server(uvicorn.Config(self._app, log_config=None, access_log=False, lifespan="off"))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
+        self._thread.start()
+
+    def stop(self):
+        self.asking.close()
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def close(self):
+        self.stop()
+        self.service.close()
+
+    def ask(self, method, path, content=None):
+        answer = self.asking.request(method, self.url + path, json=content, timeout=WAIT)
+        assert answer.ok, answer.text
+        return answer.json() if answer.content else None
+
+    def make(self, name="desk", kind="linucb", arms=ARMS, **params):
+        self.ask("POST", "/v1/agents", {"name": name, "kind": kind, "arms": arms, "params": params})
+
+    def decide(self, context, name="desk"):
+        return self.ask("POST", f"/v1/agents/{name}/decisions", {"context": context})
+
+    def reward(self, id, reward, name="desk"):
+        self.ask("PUT", f"/v1/agents/{name}/decisions/{id}/reward", {"reward": reward})
+
+
+@pytest.fixture
+def new_site():
+    sites = []
+
+    def make(journal=None, **options):
+        sites.append(Site(journal or MemoryJournal(), **options))
+        return sites[-1]
+
+    yield make
+    for site in sites:
+        site.close()
+
+
+@pytest.fixture
+def site(new_site):
+    return new_site()
+
+
+class Window:
+    """A browser's window: what a person does in it, and what it must not do."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def open(self, url, width=1200, *, dark=False):
+        self.command("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.command("Emulation.setEmulatedMedia", features=[scheme])
+        self.driver.get(url)
+
+    def command(self, name, **parameters):
+        return self.driver.execute_cdp_cmd(name, parameters)
+
+    def run(self, script, *given):
+        return self.driver.execute_script(script, *given)
+
+    def find(self, css):
+        return self.driver.find_element("css selector", css)
+
+    def all(self, css):
+        return self.driver.find_elements("css selector", css)
+
+    def until(self, condition, what):
+        from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        ignored = (NoSuchElementException, StaleElementReferenceException)
+        return WebDriverWait(self.driver, WAIT, 0.05, ignored).until(lambda _: condition(), what)
+
+    def until_text(self, css, text):
+        self.until(lambda: text in self.find(css).text, f"{css} never said {text!r}")
+
+    def until_seen(self, css):
+        return self.until(lambda: (found := self.find(css)).is_displayed() and found, f"{css} was never seen")
+
+    def type(self, css, text):
+        field = self.find(css)
+        field.clear()
+        field.send_keys(text)
+
+    def press(self, *keys):
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def tab_to(self, css):
+        """Go on by keyboard alone; every stop on the way must be visibly in focus."""
+        for _ in range(60):
+            self.press("\ue004")
+            at, ring = self.run("const a = document.activeElement; return [a.matches(arguments[0]), "
+                                "a === document.body || getComputedStyle(a).outlineStyle !== 'none']", css)  # fmt: skip
+            assert ring, "no focus to be seen"
+            if at:
+                return
+        raise AssertionError(f"{css} cannot be reached by keyboard")
+
+    def fits(self):
+        """Whether nothing sticks out at the side."""
+        inner, outer = self.run("return [document.documentElement.scrollWidth, window.innerWidth]")
+        return inner <= outer
+
+    def complaints(self):
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+    def asked(self):
+        """The addresses of all requests since the last call."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+
+
+@pytest.fixture(scope="module")
+def driver():
+    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
+        reason = "no chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"):
+        options.add_argument(flag)
+    for flag in ("--disable-quic", "--disable-component-update", "--disable-sync", "--hide-scrollbars"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def window(driver):
+    driver.get("about:blank")
+    found = Window(driver)
+    found.complaints()
+    found.asked()
+    yield found
+    asked = [url for url in found.asked() if url != "about:blank"]
+    assert all(url.startswith("http://127.0.0.1:") for url in asked), "nothing leaves the machine"
+    driver.get("about:blank")
+
+
+def fill_in(window, name, arms, params=""):
+    window.type("#name", name)
+    window.type("#arms", arms)
+    window.type("#params", params)
+    window.find("#create [type=submit]").click()
+
+
+# In the browser.
+
+
+def test_from_nothing_to_an_explanation(window, new_site, tmp_path):
+    journal = SQLiteJournal(tmp_path / "journal.db")
+    site = new_site(journal)
+    window.open(site.url)
+    window.until_text(".empty", "No agent yet")
+    assert f"curl {site.url}/v1/agents" in window.find("#shell pre").text
+    assert window.find("#create").is_displayed()
+
+    fill_in(window, "desk", "\n".join(ARMS), '{"seed": 1}')
+    window.until(lambda: window.driver.current_url == f"{site.url}/agents/desk", "the new agent was never shown")
+    window.until_text("[data-part=curves]", "No decision yet")
+    window.until_text("[data-part=calibration]", "Nothing to compare yet")
+
+    window.type("#context", "late = 1\nparcel=0.5")
+    window.find("#try [type=submit]").click()
+    window.until_text("#tried", "Decision 0:")
+    window.until_text("#fact-pending", "1")
+    window.find("#tried [data-say='1']").click()
+    window.until_text("#tried .state", "rewarded")
+    window.until_text("#fact-reward", "100 %")
+    assert "taken" in window.find("#status").get_attribute("textContent"), "and it is said aloud"
+
+    for i, reward in enumerate([1, 0, None, None, 0, 1, 1, 0]):  # from elsewhere: the page hears of it by itself
+        site.reward(site.decide({"late": i % 2, "angry": i / 8})["id"], reward)
+    window.until_text("#fact-decisions", "9")
+    window.until_text("#fact-silence", "22 %")
+    lines = window.all("svg.lines path:not(.grid)")
+    assert [line.get_attribute("class") for line in lines] == ["s-reward", "s-silence", "s-imputed"]
+    assert lines[0].size["width"] > 100
+    assert len(window.all("svg.shares path:not(.grid)")) == 3
+    assert len(window.all("svg.plane circle")) == 9
+    window.until_text("[data-part=latency]", "p99")
+    assert "<b>human</b>" in window.find("[data-part=curves]").text, "names are shown as they are"
+
+    window.find("#why-8").click()
+    dialog = window.until_seen("#why")
+    window.until_text("#why", "Decision 8:")
+    assert "Spoke for it" in dialog.text
+    assert len(window.all("#why .scores tbody tr")) == 3
+    window.find("#why .voices a").click()
+    window.until(lambda: "Decision 8:" not in window.find("#why h3").text, "the voice was never shown")
+    window.press("\ue00c")
+    window.until(lambda: not dialog.is_displayed(), "the dialog never closed")
+
+    window.find("#tried [data-say='withdraw']").click()
+    window.until_text("#tried", "withdrawn")
+    window.until(lambda: not window.all("#why-0"), "the decision never went")
+    window.find(".brand").click()
+    window.until_text(".card", "graphucb")
+    assert window.find(".card .spark path.s-reward").get_attribute("d").startswith("M")
+    assert window.complaints() == []
+    journal_says = {record.kind for record in journal.read()}
+    assert journal_says == {"create", "decide", "reward", "withdraw"}
+
+
+def test_what_is_wrong_is_said_next_to_its_field(window, site):
+    site.make()
+    window.open(site.url)
+    window.until_seen(".card")
+    window.find("#new summary").click()
+    for name, arms, params, field, word in (
+        ("", "a\nb", "", "name", "needed"),
+        ("x", "a", "", "arms", "two"),
+        ("x", "a\nb", "{", "params", "JSON"),
+        ("No Such", "a\nb", "", "name", "match"),
+        ("desk", "a\nb", "", "name", "there is an agent 'desk'"),
+        ("x", "a\nb", '{"colour": 1}', "params", "colour"),
+    ):
+        fill_in(window, name, arms, params)
+        window.until_text(f"#{field}-error", word)
+        assert window.find(f"#{field}").get_attribute("aria-invalid") == "true"
+        assert window.run("return document.activeElement.id") == field
+        assert sum(bool(spot.text) for spot in window.all("#create .error")) == 1
+    window.open(f"{site.url}/agents/desk")
+    site.decide([1, 0])
+    for context, word in (("", "needed"), ("late", "name=value"), ("[1,", "JSON"), ("1 2 3", "3 features")):
+        window.type("#context", context)
+        window.find("#try [type=submit]").click()
+        window.until_text("#context-error", word)
+    refused = window.complaints()
+    assert len(refused) == 4, "the browser tells of answers that are no 200, and of nothing else"
+    assert all("Failed to load resource" in one for one in refused)
+
+
+def test_by_keyboard_alone(window, site):
+    window.open(site.url)
+    window.until_seen(".empty")
+    window.tab_to("#name")
+    window.press("desk")
+    window.tab_to("#arms")
+    window.press("yes\nno")
+    window.tab_to("#create [type=submit]")
+    window.press("\ue007")
+    window.until(lambda: window.driver.current_url.endswith("/agents/desk"), "the new agent was never shown")
+    window.until_seen("#fact-decisions")
+    window.tab_to("#context")
+    window.press("a=1")
+    window.tab_to("#try [type=submit]")
+    window.press("\ue007")
+    window.until_text("#tried", "Decision 0:")
+    window.tab_to("#tried [data-say='0']")
+    window.press("\ue007")
+    window.until_text("#fact-reward", "0 %")
+    window.until_text("#tried .state", "rewarded")
+    assert window.run("return document.activeElement.dataset.say") == "0", "the focus stays where it was"
+    window.tab_to("#why-0")
+    window.press("\ue007")
+    window.until_text("#why h3", "Decision 0:")
+    assert window.run("return document.querySelector('#why').contains(document.activeElement)")
+    window.press("\ue00c")
+    window.until(lambda: window.run("return document.activeElement.id") == "why-0", "the focus did not come back")
+    assert window.complaints() == []
+
+
+def test_a_key_is_needed_where_one_is_set(window, new_site):
+    site = new_site(keyring=KEYS, token="tacit_write")  # noqa: S106
+    site.make("secret", arms=["hushed", "whispered"])
+    site.decide({"hidden": 1}, "secret")
+    for path in ("/", "/agents/secret", "/agents/secret/decisions/0"):
+        answer = requests.get(site.url + path, timeout=WAIT)
+        assert answer.ok
+        assert "hushed" not in answer.text
+        assert path != "/" or "secret" not in answer.text
+    for path in ("/web/agents.json", "/web/agents/secret/overview.json", "/web/agents/secret/decisions/0.json"):
+        for headers in ({}, {"authorization": "Bearer tacit_wrong"}):
+            assert requests.get(site.url + path, headers=headers, timeout=WAIT).status_code == 401
+    window.open(f"{site.url}/agents/No!")
+    assert "no agent of such a name" in window.find(".empty").text
+    assert all("404" in one for one in window.complaints())
+    window.open(site.url)
+    window.until_seen("#sign-in")
+    assert not window.find("#content").is_displayed()
+    assert window.complaints() == [], "nothing is asked without a key"
+    window.type("#key", "tacit_wrong\n")
+    window.until_text("#key-error", "not known")
+    window.type("#key", "tacit_read\n")
+    window.until_text(".card", "secret")
+    assert not window.find("#sign-in").is_displayed()
+    assert window.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
+    window.find("#new summary").click()
+    fill_in(window, "mine", "a\nb")
+    window.until_text("#create [data-error='']", "may read, not write")
+    window.find("#to-secret").click()
+    window.until_text("#fact-decisions", "1")
+    window.until_seen("#sign-out").click()
+    window.until_seen("#sign-in")
+    assert window.run("return sessionStorage.length") == 0
+    assert all("401" in one or "403" in one for one in window.complaints())
+
+
+def test_a_service_that_is_down_is_told_and_waited_for(window, site):
+    site.make()
+    window.open(f"{site.url}/agents/desk")
+    window.until_text("#fact-decisions", "0")
+    site.stop()
+    window.until_text("#banner", "does not answer")
+    window.type("#context", "a=1")
+    window.find("#try [type=submit]").click()
+    window.until_text("#try [data-error='']", "does not answer")
+    assert window.find("#fact-decisions").is_displayed(), "what was known stays"
+    site.start()
+    window.find("#retry").click()
+    window.until(lambda: not window.find("#banner").is_displayed(), "the banner stayed")
+    window.find("#try [type=submit]").click()
+    window.until_text("#tried", "Decision 0:")
+    assert all("ERR_CONNECTION" in one or "ERR_EMPTY_RESPONSE" in one for one in window.complaints())
+
+
+def test_nothing_is_asked_while_nobody_looks(window, site):
+    site.make()
+    watch = """
+        window.waits = new Map();  // timers by number; they only go off when the test says so
+        window.setTimeout = (what, wait) => { const id = waits.size + 1; waits.set(id, [what, wait]); return id; };
+        window.clearTimeout = (id) => { if (waits.has(id)) waits.get(id)[0] = null; };
+        window.looking = (yes) => {
+          Object.defineProperty(document, "hidden", { configurable: true, get: () => !yes });
+          document.dispatchEvent(new Event("visibilitychange"));
+        };
+        window.due = () => [...waits.values()].filter(([what]) => what).map(([, wait]) => wait);
+        const ask = window.fetch;
+        window.asks = 0;
+        window.fetch = (...given) => { asks += 1; return ask(...given); };"""
+    script = window.command("Page.addScriptToEvaluateOnNewDocument", source=watch)["identifier"]
+    window.open(f"{site.url}/agents/desk")
+    window.until(lambda: window.run("return due()") == [2000], "it asks every two seconds")
+    before = window.run("return asks")
+    window.run("looking(false)")
+    assert window.run("return [asks, due()]") == [before, []]
+    site.decide({"a": 1})
+    window.run("document.getElementById('retry').click()")  # what was under way when the last one left
+    window.until_text("#fact-decisions", "1")
+    assert window.run("return [asks, due()]") == [before + 1, []]
+    site.decide({"a": 1})
+    window.run("looking(true)")
+    window.until_text("#fact-decisions", "2")
+    window.until(lambda: window.run("return due()") == [2000], "it goes on at once")
+    window.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    assert window.complaints() == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_a_phone_in_light_and_dark(window, site, dark):
+    site.make("n" * 64, arms=["a" * 150, "b" * 150])
+    for i in range(5):
+        site.reward(site.decide({"f" * 60: i / 4, "g": 1.0}, "n" * 64)["id"], i % 2, "n" * 64)
+    for path in ("/", f"/agents/{'n' * 64}", f"/agents/{'n' * 64}/decisions/3", "/agents/none"):
+        window.open(site.url + path, 360, dark=dark)
+        window.until_seen(".card, .tiles, .decision, .empty")
+        assert window.fits(), path
+        paper = window.run("return getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, re.findall(r"\d+", paper))) < 60) == dark
+    window.open(f"{site.url}/agents/{'n' * 64}", 360, dark=dark)
+    window.until_seen("#why-3").click()
+    window.until_text("#why h3", "Decision 3:")
+    assert window.fits()
+    assert window.find("#why").size["width"] <= 360
+    assert all("404" in one for one in window.complaints())
+
+
+def test_it_can_be_read_without_scripts(window, site):
+    site.make()
+    site.reward(site.decide({"a": 1})["id"], 1)
+    window.command("Emulation.setScriptExecutionDisabled", value=True)
+    window.open(site.url)
+    window.find("#to-desk").click()
+    assert window.find("#fact-reward").text == "100 %"
+    assert not window.find("#try").is_displayed()
+    window.find("#why-0").click()
+    assert "Spoke for it" in window.find(".decision").text
+    window.command("Emulation.setScriptExecutionDisabled", value=False)
+    assert window.complaints() == []
+
+
+# Without a browser.
+
+
+def colours():
+    """The colours of the style sheet by name, in light and in dark."""
+    css = files("tacit.service.web").joinpath("static", "page.css").read_text(encoding="utf-8")
+    light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part)) for part in css.split("@media", 2)[:2])
+    assert light.keys() == dark.keys()
+    return light, dark
+
+
+def contrast(one, other):
+    def luminance(colour):
+        parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_text_and_drawings_stand_out(scheme):
+    found = colours()[scheme]
+    for ground in ("paper", "box"):
+        for text in ("ink", "soft", "accent", "bad", "good"):
+            assert contrast(found[text], found[ground]) >= 4.5, (text, ground)
+        for shape in ("edge", "reward", "silence", "imputed", *(f"c{i}" for i in range(overview.COLOURS))):
+            assert contrast(found[shape], found[ground]) >= 3, (shape, ground)
+    assert contrast(found["on-accent"], found["accent"]) >= 4.5
+    assert contrast(found["on-warn"], found["warn"]) >= 4.5
+
+
+def test_pages_bring_nothing_from_elsewhere_and_run_nothing_inline():
+    for file in files("tacit.service.web").joinpath("templates").iterdir():
+        text = file.read_text(encoding="utf-8")
+        assert not re.findall(r"<script(?! type=\"module\" src=\"/web/)|<style|\sstyle=|\son\w+=|https?://", text), file
+    service = Service(MemoryJournal())
+    with Web(page_app(service)) as ask:
+        for path in ("/", "/agents/none"):
+            policy = ask("GET", path).headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+        for path, status in (("/agents/No!", 404), ("/agents/x/decisions/y", 404), ("/web/static/../views.py", 404)):
+            assert ask("GET", path).status_code == status
+        assert ask("GET", "/web/agents/none/overview.json").json()["detail"] == "there is no agent 'none'"
+        assert ask("POST", "/web/agents.json").status_code == 405
+        service.well.clear()
+        ask("POST", "/v1/agents", json={"name": "x", "arms": 2})
+        answer = ask("GET", "/agents/x")
+        assert answer.status_code == 503
+        assert "making its agents anew" in answer.text
+        service.well.set()
+    service.close()
+
+
+def test_a_page_is_made_anew_only_when_something_has_happened(monkeypatch):
+    taken = []
+    take = overview.take
+    monkeypatch.setattr(overview, "take", lambda *given: taken.append(given) or take(*given))
+    service = Service(MemoryJournal())
+    with Web(page_app(service)) as ask:
+        ask("POST", "/v1/agents", json={"name": "x", "arms": 2, "kind": "linucb"})
+        path = "/web/agents/x/overview.json"
+        answers = ask.together([("GET", path, {})] * 5)
+        assert len({answer.text for answer in answers}) == len(taken) == 1
+        ask("POST", "/v1/agents/x/decisions", json={"context": [1.0]})
+        assert ask("GET", path).text != answers[0].text
+        assert len(taken) == 2
+        ask("DELETE", "/v1/agents/x")
+        assert "No agent yet" in ask("GET", "/").text
+        assert ask("GET", "/agents/x").status_code == 404
+    service.close()
+
+
+def test_an_agent_that_is_busy_does_not_hold_up_the_others(monkeypatch):
+    service = Service(MemoryJournal())
+    begun, done = threading.Event(), threading.Event()
+    with Web(page_app(service)) as ask:
+        ask("POST", "/v1/agents", json={"name": "idle", "arms": 2, "kind": "linucb"})
+        ask("GET", "/")  # its card is there, and needs no time any more
+        ask("POST", "/v1/agents", json={"name": "busy", "arms": 2, "kind": "linucb"})
+        worker = threading.Thread(target=service.call, args=("busy", lambda _: begun.set() or done.wait(WAIT)))
+        worker.start()
+        assert begun.wait(WAIT)
+        monkeypatch.setattr("tacit.service.web.views.PATIENCE", 0.0)
+        text = ask("GET", "/").text
+        done.set()
+        worker.join()
+    assert "busy; it will be shown" in text
+    assert "reward rate" in text
+    service.close()
+
+
+def some_copy(arms=3, decisions=100, features=4, seed=0):
+    rng = np.random.default_rng(seed)
+    session = Session()
+    session.apply(Create("x", arms, "linucb", {"silence": 0.5, "max_nodes": 90}))
+    for _ in range(decisions):
+        id = session.agent.decide(rng.normal(size=features)).id
+        heard = rng.integers(4)
+        if heard:
+            session.agent.feedback(id, [None, 0, 1][heard - 1])
+    return overview.take("x", session), session.agent
+
+
+def test_curves_are_what_counting_says():
+    for decisions in (0, 1, 2, 19, 100):
+        copy, agent = some_copy(decisions=decisions)
+        log = agent.log()
+        curves = overview.curves(copy, overview.groups(copy))
+        assert len(curves.ids) == min(len(log["ids"]), overview.POINTS)
+        for i, id in enumerate(curves.ids):
+            end = log["ids"].tolist().index(id) + 1
+            span = slice(max(0, end - curves.window), end)
+            rewards = [r for r in log["rewards"][span] if not np.isnan(r)]
+            states = log["states"][span].tolist()
+            silent = states.count("silent")
+            assert curves.reward[i] == (pytest.approx(np.mean(rewards)) if rewards else None)
+            settled = silent + len(rewards)
+            share = pytest.approx(silent / settled) if settled else None
+            assert curves.silence[i] == curves.imputed[i] == share
+            arms = log["arms"][span].tolist()
+            assert [s[i] for s in curves.shares] == pytest.approx([arms.count(k) / len(arms) for k in range(3)])
+    assert [one["id"] for one in overview.recent(copy, 3)] == log["ids"][:-4:-1].tolist()
+
+
+def test_many_arms_share_the_last_colour():
+    copy, _ = some_copy(arms=14)
+    grouped = overview.groups(copy)
+    assert grouped.labels[-1] == "5 others"
+    assert np.bincount(grouped.of).tolist() == [1] * 9 + [5]
+    times = np.bincount(copy.chosen, minlength=14)
+    assert times[grouped.of < 9].min() >= times[grouped.of == 9].max()
+    assert np.sum(overview.curves(copy, grouped).shares, axis=0) == pytest.approx(1.0)
+
+
+def test_the_map_is_that_of_principal_components():
+    from dataclasses import replace
+
+    from sklearn.decomposition import PCA
+
+    copy, _ = some_copy(features=5)
+    grouped = overview.groups(copy)
+    shown = overview.context_map(copy, grouped)
+    pca = PCA(2, svd_solver="full").fit(copy.rows.toarray())
+    wanted = pca.transform(copy.rows.toarray())
+    points = np.array([point[:2] for point in shown.points])
+    assert np.abs(np.corrcoef(points[:, 0], wanted[:, 0])[0, 1]) == pytest.approx(1)
+    assert np.abs(np.corrcoef(points[:, 1], wanted[:, 1])[0, 1]) == pytest.approx(1)
+    assert shown.carried == pytest.approx(pca.explained_variance_ratio_.sum())
+    assert (points.min(), points.max()) == (0, 1)
+    wide = sp.csr_matrix(sp.hstack([copy.rows, sp.csr_matrix((copy.rows.shape[0], 100))]))
+    sparse = overview.context_map(replace(copy, rows=wide, features=105), grouped)
+    assert np.allclose([p[:2] for p in sparse.points], points)
+    alike = replace(copy, rows=sp.csr_matrix(np.ones(copy.rows.shape)))
+    assert overview.context_map(alike, grouped) is None
+    assert overview.context_map(replace(copy, rows=copy.rows[:2]), grouped) is None
+    line = replace(copy, rows=sp.csr_matrix(np.outer(np.arange(len(points)), np.ones(5))))
+    assert {point[1] for point in overview.context_map(line, grouped).points} == {0.5}
+
+
+def test_wide_contexts_are_not_all_copied():
+    session = Session()
+    session.apply(Create("x", 2, "linucb"))
+    for _ in range(6):
+        session.agent.decide(np.ones(100))
+    overview.MAP_ENTRIES, before = 250, overview.MAP_ENTRIES
+    try:
+        assert overview.take("x", session).rows.shape == (2, 100)
+    finally:
+        overview.MAP_ENTRIES = before
+
+
+def test_latencies_are_of_the_last_decisions():
+    latencies = Latencies()
+    assert latencies.of("x") is None
+    for i in range(2000):
+        latencies.note("x", i / 1000)
+    found = latencies.of("x")
+    assert found.count == sum(found.heights) == 1000
+    assert (found.p50, found.longest) == (pytest.approx(1499.5), 1999)
+    latencies.note("y", 0.0)
+    assert sum(latencies.of("y").heights) == 1
+    latencies.keep(["y"])
+    assert latencies.of("x") is None
+
+
+def test_shapes():
+    assert svg.line([None, 0.0, 1.0, None, 0.5]) == "M25.0 100.0h0L50.0 0.0M100.0 50.0h0"
+    assert svg.line([0.5]) == "M50.0 50.0h0"
+    assert svg.stack([[0.25, 0.5], [0.75, 0.5]])[1] == "M0.0 0.0L100.0 0.0L100.0 50.0L0.0 75.0Z"
+    assert svg.stack([]) == svg.stack([[]]) == []
+    assert svg.stack([[1.0]]) == ["M0.0 0.0L100.0 0.0L100.0 100.0L0.0 100.0Z"]
+    assert svg.bars([1, 2])[0] == ("0.00", "50.00", "42.50", "50.00")
+    assert [size(n) for n in (12, 34_000, 5_600_000, 7_890_000_000)] == ["12 B", "34 kB", "6 MB", "7.9 GB"]
+
+
+def test_pictures_for_the_documentation(window, site, tmp_path):
+    """With TACIT_PICTURES=docs it writes those of the documentation."""
+    from PIL import Image
+
+    folder = Path(os.environ.get("TACIT_PICTURES", tmp_path))
+    few = "TACIT_PICTURES" not in os.environ
+    digits = tacit.load_dataset("digits")
+    rng = np.random.default_rng(0)
+    rows, steps = rng.permutation(len(digits.y)), 60 if few else 600
+    arms = [f"digit {k}" for k in range(10)]
+    site.make("digits", "graphucb", arms, seed=0, epsilon=0.05)
+    site.make("digits-linear", "linucb", arms, seed=0)
+    site.make("digits-imputed", "bilinucb-kmeans", arms, seed=0)
+    for name, length in (("digits", steps), ("digits-linear", steps // 2), ("digits-imputed", steps // 2)):
+        late = []
+        for row in rows[:length]:
+            x = digits.X[row].toarray().ravel()
+            made = site.decide((x / np.linalg.norm(x)).tolist(), name)
+            truth = int(made["arm"] == arms[digits.y[row]])
+            if rng.random() < 0.3:
+                site.reward(made["id"], None, name)
+                late.append((made["id"], truth))
+            else:
+                site.reward(made["id"], truth, name)
+        for id, truth in late[::2]:
+            site.reward(id, truth, name)
+    shots = (
+        ("page-agents", "/", 1200, 620, False),
+        ("page-agent", "/agents/digits", 1200, 1750, False),
+        ("page-agent-dark", "/agents/digits-imputed", 1200, 2080, True),
+        ("page-phone", "/agents/digits", 360, 1400, False),
+    )
+    for name, path, width, height, dark in shots:
+        window.open(site.url + path, width, dark=dark)
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        window.command("Emulation.setDeviceMetricsOverride", **size)
+        window.until_seen(".card" if path == "/" else "svg.plane circle")
+        picture = Image.open(BytesIO(window.driver.get_screenshot_as_png())).convert("RGB").quantize(128)
+        picture.save(folder / f"{name}.png", optimize=True)
+        assert (folder / f"{name}.png").stat().st_size < 200_000
+    assert window.complaints() == []

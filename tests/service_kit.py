@@ -1,0 +1,72 @@
+"""What the tests of the service share: a journal in memory that can fail, and a way to ask an application."""
+
+import asyncio
+
+import httpx
+
+from tacit.service.journal import JournalUnavailable, Record
+
+
+class MemoryJournal:
+    """A journal that can be told to fail: before it has written (`failing`), or after (`silent_failing`)."""
+
+    def __init__(self):
+        self.records, self.kept_keys = [], {}
+        self.failing = self.failing_after = 0
+        self.read_from = None
+
+    def append(self, entries):
+        if self.failing:
+            self.failing -= 1
+            raise JournalUnavailable("the disk is full")
+        for entry in entries:
+            self.records.append(Record(len(self.records) + 1, *entry))
+        if self.failing_after:
+            self.failing_after -= 1
+            raise JournalUnavailable("the server went away")
+        return len(self.records)
+
+    def read(self, after=0):
+        self.read_from = after
+        yield from self.records[after:]
+
+    def last(self):
+        return len(self.records)
+
+    def keys(self):
+        return list(self.kept_keys.values())
+
+    def put_key(self, key):
+        self.kept_keys[key.name] = key
+
+    def drop_key(self, name):
+        return self.kept_keys.pop(name, None) is not None
+
+    def close(self):
+        pass
+
+
+class Web:
+    """Asks an application without a network, one request after the other or many at once."""
+
+    def __init__(self, app, token=None):
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
+        self._runner = asyncio.Runner()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._runner.run(self._client.aclose())
+        self._runner.close()
+
+    def __call__(self, method, path, **options):
+        return self.together([(method, path, options)])[0]
+
+    def together(self, requests):
+        async def ask():
+            return await asyncio.gather(*(self._client.request(m, p, **options) for m, p, options in requests))
+
+        return self._runner.run(ask())
