@@ -28,3 +28,13 @@ def test_no_arm_is_best_where_all_bounds_are_nan():
 def test_unfit_numbers_are_found(values):
     unfit = [i for i, value in enumerate(values) if not abs(value) <= 1e15]
     assert border.first_unfit(np.array(values, float), 1e15) == (unfit[0] if unfit else -1)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.5, -2.0, float("nan"), float("inf")]), max_size=12))
+def test_what_is_not_zero_is_kept_in_its_place(values):
+    dense = np.array(values, dtype=float)
+    columns, kept = border.nonzeros(dense)
+    np.testing.assert_array_equal(columns, np.flatnonzero(dense))
+    np.testing.assert_array_equal(kept, dense[np.flatnonzero(dense)])
+    assert (columns.dtype, kept.dtype) == (np.int32, float)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tacit.agents.storage import fits, storable, within
 from tacit.contracts import SparseRow
 from tacit.errors import InvalidContext
-from tacit.kernels.border import first_unfit
+from tacit.kernels.border import first_unfit, nonzeros
 from tacit.kernels.gcn import Rows
 from tacit.validate import LARGEST
 
@@ -198,8 +198,7 @@ def _read_dense(context: Any) -> tuple[SparseRow, int]:
         raise InvalidContext(f"a context is an array of numbers, a sparse row or {{feature: value}}, not this {kind}")
     if array.ndim != 1:
         raise InvalidContext(f"a context is a 1-d array; this one has shape {array.shape}")
-    columns = np.flatnonzero(array).astype(np.int32)  # NaN is not zero, so it stays and is caught below
-    return _checked(columns, array[columns], len(array))
+    return _checked(*nonzeros(np.ascontiguousarray(array, dtype=float)), len(array))  # NaN stays, and is caught there
 
 
 def _checked(columns: NDArray[np.int32], values: NDArray[Any], dimension: int) -> tuple[SparseRow, int]:
@@ -207,7 +206,7 @@ def _checked(columns: NDArray[np.int32], values: NDArray[Any], dimension: int) -
         raise InvalidContext("the context is empty: it has no features")
     if values.dtype.kind not in "biuf":
         raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
-    floats = values.astype(float)
+    floats = np.asarray(values, dtype=float)
     at = first_unfit(floats, LARGEST)
     if at >= 0:
         raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; {NEEDED}")

@@ -56,11 +56,10 @@ class ArmRidge:
 
     def __init__(self, arms: int, dimension: int, ridge_weight: float) -> None:
         self._state = ridge.new_state(arms, dimension, ridge_weight)
-        self._all_arms = np.arange(arms)
         self._copied = np.zeros(arms, np.bool_)  # arms that began with the evidence of another
 
     def _sound(self) -> bool:
-        return self.fits(len(self._all_arms), 0)
+        return self.fits(len(self._copied), 0)
 
     def fits(self, arms: int, dimension: int) -> bool:
         """Whether it has so many arms, and at least so many features."""
@@ -77,8 +76,7 @@ class ArmRidge:
             and fits(held.folds, np.int64, arms, least=0)
             and fits(held.counts, np.int64, arms)
             and within(held.counts, 0, block)
-            and np.array_equal(self._all_arms, np.arange(arms))
-            and fits(self._copied, np.bool_, arms)
+            and self._copied.shape == (arms,)
         )
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
@@ -91,12 +89,11 @@ class ArmRidge:
 
     def learn(self, row: SparseRow, arm: int, reward: float, speaks_of: int) -> None:
         """``A += xxᵀ, b += r·x`` for the arm; where it was the one right arm, the others learn a reward of 0."""
-        arms, targets = self._lesson(arm, reward, speaks_of)
-        ridge.update(self._state, row.columns, row.values, arms, targets, 1.0)
+        ridge.learn(self._state, row.columns, row.values, arm, reward, speaks_of)
 
     def unlearn(self, row: SparseRow, arm: int, reward: float, speaks_of: int, rest: Iterable[Fact]) -> None:
         """``A −= xxᵀ, b −= r·x`` for the arms that learned it; where that is not safe, learn the `rest` afresh."""
-        arms, targets = self._lesson(arm, reward, speaks_of)
+        arms, targets = ridge.lesson(arm, reward, speaks_of)
         _, shares = ridge.scores(self._state, row.columns, row.values)
         size = (row.values**2).sum() * self._state.scale[0]
         safe = (1.0 - shares[arms] >= SAFE * size) | self._copied[arms]
@@ -105,16 +102,9 @@ class ArmRidge:
         if len(again):
             ridge.clear(self._state, again)
             for other, arm_there, earned, of_arms in rest:
-                arms, targets = self._lesson(arm_there, earned, of_arms)
+                arms, targets = ridge.lesson(arm_there, earned, of_arms)
                 of = np.isin(arms, again)
                 ridge.update(self._state, other.columns, other.values, arms[of], targets[of], 1.0)
-
-    def _lesson(self, arm: int, reward: float, speaks_of: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The arms that learn, and what."""
-        if speaks_of:
-            arms = self._all_arms[:speaks_of]
-            return arms, (arms == arm).astype(float)
-        return self._all_arms[arm : arm + 1], np.array([reward], dtype=float)
 
     @property
     def theta(self) -> NDArray[np.float64]:
@@ -129,7 +119,6 @@ class ArmRidge:
     def add_arm(self, like: int | None) -> None:
         """One arm more, with the evidence of another or with none."""
         self._state = ridge.with_arm(self._state, like)
-        self._all_arms = np.arange(len(self._all_arms) + 1)
         self._copied = np.append(self._copied, like is not None)
 
     @staticmethod

@@ -18,6 +18,21 @@ def first_unfit(values: Floats, largest: float) -> int:
 
 
 @kernel
+def nonzeros(dense: Floats) -> tuple[NDArray[np.int32], Floats]:
+    """The places and values of all entries of a row (D,) that are not zero; NaN is not."""
+    count = 0
+    for c in range(dense.shape[0]):
+        count += dense[c] != 0.0
+    columns, values = np.empty(count, np.int32), np.empty(count)
+    place = 0
+    for c in range(dense.shape[0]):
+        if dense[c] != 0.0:
+            columns[place], values[place] = c, dense[c]
+            place += 1
+    return columns, values
+
+
+@kernel
 def best(bounds: Floats, tie: float, times_chosen: NDArray[np.int64], balance: bool) -> int:  # noqa: FBT001 - numba
     """The first arm whose bound (K,) is highest up to `tie`, relatively; with `balance`, of those the least chosen.
 

@@ -257,6 +257,23 @@ def update(state: RidgeState, columns: Columns, values: Floats, arms: Ints, targ
 
 
 @fast_kernel
+def lesson(arm: int, reward: float, speaks_of: int) -> tuple[Ints, Floats]:
+    """The arms that learn, and their targets: the first `speaks_of`, of which `arm` was right; or that one alone."""
+    if speaks_of == 0:
+        return np.full(1, arm), np.full(1, reward)
+    targets = np.zeros(speaks_of)
+    targets[arm] = 1.0
+    return np.arange(speaks_of), targets
+
+
+@fast_kernel
+def learn(state: RidgeState, columns: Columns, values: Floats, arm: int, reward: float, speaks_of: int) -> None:
+    """`update` with a `lesson`, in one call."""
+    arms, targets = lesson(arm, reward, speaks_of)
+    update(state, columns, values, arms, targets, 1.0)
+
+
+@fast_kernel
 def _add_products(covariance: Floats, rows: NDArray[np.float32]) -> None:
     """``covariance += Σ_j rows_j rows_jᵀ`` for eight rows (8, L), written out so that a sum stays in a register."""
     for a in range(rows.shape[1]):
