@@ -16,13 +16,14 @@ from pathlib import Path
 import numpy as np
 
 ARMS, FEATURES, BATCH = 10, 100, 100
+REWARDS = b'{"reward":1}', b'{"reward":0}', b'{"reward":null}'  # a third right, a third wrong, a third silent
 SERVER = """
 import os, sys
 from pathlib import Path
 os.sched_setaffinity(0, {0})
 import uvicorn
 from fastapi import FastAPI
-from tacit.service.run import opened_app, opened_journal
+from tacit.service.run import opened_app, opened_journal, serve
 
 nothing = FastAPI()
 
@@ -34,20 +35,20 @@ async def decide():
 async def reward():
     return {}
 
-class Announcing(uvicorn.Server):
+def announce(port):
+    print(port, flush=True)
+
+class Plain(uvicorn.Server):
     async def startup(self, sockets=None):
         await super().startup(sockets)
-        print(self.servers[0].sockets[0].getsockname()[1], flush=True)
-
-def serve(app):
-    Announcing(uvicorn.Config(app, port=0, log_level="critical", access_log=False)).run()
+        announce(self.servers[0].sockets[0].getsockname()[1])
 
 if sys.argv[1] == "nothing":
-    serve(nothing)
+    Plain(uvicorn.Config(nothing, port=0, log_level="critical", access_log=False)).run()
 else:
     folder = Path(sys.argv[1])
     with opened_journal(folder) as journal, opened_app(journal, folder) as app:
-        serve(app)
+        serve(app, host="127.0.0.1", port=0, announce=announce)
 """
 
 
@@ -87,7 +88,7 @@ async def single(line, given, paths, stop, laps):
         before = time.perf_counter()
         answer = await line.ask("POST", decide, b'{"context":' + given[step % len(given)] + b"}")
         id = json.loads(answer).get("id")
-        await line.ask("PUT", reward.format(id=id), b'{"reward":1}' if step % 3 else b'{"reward":null}')
+        await line.ask("PUT", reward.format(id=id), REWARDS[step % 3])
         laps.append(time.perf_counter() - before)
         step += 1
 
@@ -98,7 +99,7 @@ async def batches(line, given, paths, stop, laps):
     while time.perf_counter() < stop:
         before = time.perf_counter()
         answer = json.loads(await line.ask("POST", decide, body))
-        told = [{"id": one["id"], "reward": 1} for one in answer.get("decisions", [])]
+        told = [{"id": one["id"], "reward": (1, 0, None)[i % 3]} for i, one in enumerate(answer["decisions"])]
         await line.ask("PUT", reward, json.dumps(told).encode())
         laps.append(time.perf_counter() - before)
 

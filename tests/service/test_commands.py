@@ -41,7 +41,7 @@ def ask(address, method="GET", body=None, token=None):
 
 def test_stop_start_backup_and_restore(tmp_path):
     with serving(tmp_path) as (process, address):
-        ask(f"{address}/v1/agents", "POST", {"name": "shop", "kind": "graphucb", "arms": ["a", "b"]})
+        ask(f"{address}/v1/agents", "POST", {"name": "shop", "kind": "linucb", "arms": ["a", "b"]})
         decision = ask(f"{address}/v1/agents/shop/decisions", "POST", {"context": {"late": 1, "angry": 2}})
         ask(f"{address}/v1/agents/shop/decisions/{decision['id']}/reward", "PUT", {"reward": 1})
         copied = tacit(tmp_path, "backup", "copy")

@@ -168,9 +168,16 @@ class BaseAgent(DecisionLife):
         self._tick(at)
         self._make_room(reader.dimension or 0)
         self._reader = reader
-        return [self._decide(row, ids, choice) for row, ids in zip(rows, near, strict=True)]
+        ahead: Sequence[Scores | None] = self._score_ahead(rows) or [None] * len(rows)
+        return [self._decide(row, ids, choice, said) for row, ids, said in zip(rows, near, ahead, strict=True)]
 
-    def _decide(self, row: SparseRow, neighbors: list[int] | None, choice: NDArray[np.bool_] | None) -> Decision:
+    def _decide(
+        self,
+        row: SparseRow,
+        neighbors: list[int] | None,
+        choice: NDArray[np.bool_] | None,
+        ahead: Scores | None = None,
+    ) -> Decision:
         if self.expire_after is not None:
             self._expire()
         if self.max_nodes is not None:
@@ -180,7 +187,7 @@ class BaseAgent(DecisionLife):
         self._decisions += 1
         try:
             self._arrive(node, near)
-            scores, widths = self._score(node)
+            scores, widths = ahead or self._score(node)
             arm, propensity = self._choose(scores + widths, choice)
         except BaseException:
             self._decisions -= 1
@@ -318,6 +325,10 @@ class BaseAgent(DecisionLife):
     @abstractmethod
     def _score(self, node: int) -> Scores:
         """The expected rewards (K,) and their widths (K,) at a context."""
+
+    def _score_ahead(self, rows: list[SparseRow]) -> list[Scores] | None:
+        """The scores of a batch before the first is decided on, where that makes no difference; None where it does."""
+        return None
 
     def _study(self) -> bool:
         """Do a piece of what was deferred; False if there is none."""

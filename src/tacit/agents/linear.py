@@ -83,9 +83,26 @@ class ArmRidge:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)``."""
         means, spreads = ridge.scores(self._state, row.columns, row.values)
         if normalize_theta:
-            lengths = np.linalg.norm(self._state.theta, axis=1)
-            means /= np.where(lengths > 0, lengths, 1.0)
+            means /= self._lengths()
         return means, alpha * np.sqrt(spreads)
+
+    def scores_of_all(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool = False) -> list[Scores]:
+        """The same for many contexts, to the last bit; those that are dense side by side."""
+        dimension = self._state.theta.shape[1]
+        if not all(ridge.DENSE * len(row.columns) > dimension for row in rows):
+            return [self.scores(row, alpha, normalize_theta=normalize_theta) for row in rows]
+        contexts = np.zeros((len(rows), dimension))
+        for context, row in zip(contexts, rows, strict=True):
+            context[row.columns] = row.values
+        means, spreads = ridge.dense_scores(self._state, contexts)
+        if normalize_theta:
+            means /= self._lengths()
+        return list(zip(means, alpha * np.sqrt(spreads), strict=True))
+
+    def _lengths(self) -> NDArray[np.float64]:
+        """``‖θ_k‖`` (K,), 1 where it is 0."""
+        lengths = np.linalg.norm(self._state.theta, axis=1)
+        return np.where(lengths > 0, lengths, 1.0)
 
     def learn(self, row: SparseRow, arm: int, reward: float, speaks_of: int) -> None:
         """``A += xxᵀ, b += r·x`` for the arm; where it was the one right arm, the others learn a reward of 0."""

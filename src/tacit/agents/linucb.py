@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tacit.agents.base import Scores
 from tacit.agents.linear import ArmRidge, LinearAgent
-from tacit.contracts import ContextSpace
+from tacit.contracts import ContextSpace, SparseRow
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,6 +38,12 @@ class LinUCB(LinearAgent):
 
     def _score(self, node: int) -> Scores:
         return self._linear.scores(self._rows[node], self.alpha, normalize_theta=self.normalize_theta)
+
+    def _score_ahead(self, rows: list[SparseRow]) -> list[Scores] | None:
+        """What was decided changes nothing here; only decisions that expire meanwhile could."""
+        if self.expire_after is not None:
+            return None
+        return self._linear.scores_of_all(rows, self.alpha, normalize_theta=self.normalize_theta)
 
     def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
         self._linear.learn(self._rows[node], arm, reward, self._speaks_of(node, reward, imputed=imputed))

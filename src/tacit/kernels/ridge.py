@@ -96,44 +96,48 @@ def clear(state: RidgeState, arms: Ints) -> None:
 
 @fast_kernel
 def _with_zeros(columns: Columns, values: Floats, dimension: int) -> Floats:
-    """A sparse context as an array (D,)."""
-    dense = np.zeros(dimension)
+    """A sparse context as a row (1, D)."""
+    dense = np.zeros((1, dimension))
     for a in range(columns.shape[0]):
-        dense[columns[a]] = values[a]
+        dense[0, columns[a]] = values[a]
     return dense
 
 
 @fast_kernel
-def _dense_scores(state: RidgeState, x: Floats) -> tuple[Floats, Floats]:
-    """`scores` of a context with most of its entries: arrays run side by side, and half of a symmetric A⁻¹ is read."""
-    arms, dimension = state.theta.shape
-    means = np.zeros(arms)
-    spreads = np.zeros(arms)
-    prior = 0.0
-    for c in range(dimension):
-        prior += x[c] * x[c] * state.scale[0]
+def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
+    """`scores` of N contexts (N, D) with most of their entries: (N, K) each.
+
+    Arrays run side by side, half of a symmetric A⁻¹ is read, and an arm's is read once for all contexts.
+    """
+    count, dimension = contexts.shape
+    arms = state.theta.shape[0]
+    means = np.zeros((count, arms))
+    spreads = np.zeros((count, arms))
     for k in range(arms):
-        mean = 0.0
         theta = state.theta[k]
-        for c in range(dimension):
-            mean += theta[c] * x[c]
-        means[k] = mean
-        spread = prior
-        if state.folds[k] > 0:
-            spread = 0.0
-            for i in range(dimension):
-                row = state.folded[k, i]
-                product = 0.0
-                for c in range(i):
-                    product += row[c] * x[c]
-                spread += x[i] * (2.0 * product + row[i] * x[i])
-        for j in range(state.counts[k]):
-            row = state.recent[k, j]
-            product = 0.0
+        for n in range(count):
+            x = contexts[n]
+            mean, prior = 0.0, 0.0
             for c in range(dimension):
-                product += row[c] * x[c]
-            spread -= state.gains[k, j] * product * product
-        spreads[k] = max(spread, 0.0)
+                mean += theta[c] * x[c]
+                prior += x[c] * x[c]
+            means[n, k] = mean
+            spread = prior * state.scale[0]
+            if state.folds[k] > 0:
+                spread = 0.0
+                for i in range(dimension):
+                    row = state.folded[k, i]
+                    product = 0.0
+                    for c in range(i):
+                        product += row[c] * x[c]
+                    spread += x[i] * (2.0 * product + row[i] * x[i])
+            for j in range(state.counts[k]):
+                row = state.recent[k, j]
+                product = 0.0
+                for c in range(dimension):
+                    product += row[c] * x[c]
+                spread -= state.gains[k, j] * product * product
+            spreads[n, k] = max(spread, 0.0)
     return means, spreads
 
 
@@ -143,7 +147,8 @@ def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats,
     arms, dimension = state.theta.shape
     size = columns.shape[0]
     if DENSE * size > dimension:
-        return _dense_scores(state, _with_zeros(columns, values, dimension))
+        dense_means, dense_spreads = dense_scores(state, _with_zeros(columns, values, dimension))
+        return dense_means[0], dense_spreads[0]
     means = np.zeros(arms)
     spreads = np.zeros(arms)
     prior = 0.0

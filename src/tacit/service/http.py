@@ -155,7 +155,21 @@ class Front:
         await self._app(scope, receive, shielded)
 
 
-def create_app(service: Service, keyring: Keyring | None = None, limits: Limits | None = None) -> FastAPI:
+class App(FastAPI):
+    """FastAPI with somebody before it who is asked first."""
+
+    front: Any = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the front answer, or pass on to `behind`."""
+        await self.front(scope, receive, send)
+
+    async def behind(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What FastAPI does."""
+        await super().__call__(scope, receive, send)
+
+
+def create_app(service: Service, keyring: Keyring | None = None, limits: Limits | None = None) -> App:
     """The application; add other routes to it before it is served.
 
     Arguments:
@@ -166,7 +180,7 @@ def create_app(service: Service, keyring: Keyring | None = None, limits: Limits 
     limits = limits or service.limits
     metrics = Metrics(service)
     table = endpoints(Api(service, limits, metrics), limits)
-    app = FastAPI(title="tacit", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = App(title="tacit", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     document = openapi.document(table, limits, keyed=keyring is not None)
     page = openapi.page(table)
     for name, path, content, media in (
@@ -184,7 +198,7 @@ def create_app(service: Service, keyring: Keyring | None = None, limits: Limits 
     routes = [Route(path, Resource(methods, keyring, limits, metrics)) for path, methods in paths.items()]
     app.router.routes.extend(routes)
     app.openapi = lambda: document  # type: ignore[method-assign]
-    app.add_middleware(Front, routes=routes, local=keyring is None)
+    app.front = Front(app.behind, routes=routes, local=keyring is None)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app

@@ -99,6 +99,7 @@ def serve(app: FastAPI, *, host: str, port: int, announce: Callable[[int], objec
         access_log=False,
         timeout_graceful_shutdown=30,
         timeout_keep_alive=30,
+        proxy_headers=False,
         server_header=False,
         date_header=False,
     )

@@ -12,7 +12,20 @@ from tacit.contracts import Decision, Explanation
 from tacit.errors import InvalidData, TacitError, UnknownArm, UnknownDecision
 from tacit.registry import METHODS, make, unknown_name
 from tacit.service import wire
-from tacit.service.wire import AddArm, Create, Decide, Delete, Import, Misfit, Op, RetireArm, Reward, Withdraw
+from tacit.service.wire import (
+    AddArm,
+    Create,
+    Decide,
+    Delete,
+    Import,
+    Misfit,
+    Op,
+    RetireArm,
+    Reward,
+    Study,
+    Told,
+    Withdraw,
+)
 
 KINDS = {name: method for name, method in METHODS.items() if not method.about.startswith("reference")}
 """The methods that can be served: those that decide without being told the truth."""
@@ -55,6 +68,12 @@ class Session:
             return self.decide(op)
         if isinstance(op, Reward):
             return self.agent.feedback(op.id, op.reward)
+        if isinstance(op, Told):
+            for told in op.rewards:
+                self.agent.feedback(told.id, told.reward)
+            return None
+        if isinstance(op, Study):
+            return self.agent.study(op.pieces)
         if isinstance(op, Withdraw):
             return self.agent.withdraw(op.id)
         if isinstance(op, AddArm):
@@ -123,6 +142,7 @@ class Session:
             raise
         except (TypeError, AttributeError, ArithmeticError):  # a value of a kind that its check did not expect
             raise TacitError("the params are not such that an agent can be made with them") from None
+        agent.defer()
         self._agent, self.kind, self.corrections = agent, op.kind, op.corrections
         self.timed = agent.expire_after is not None
 
@@ -131,7 +151,7 @@ class Session:
             path = Path(folder) / "agent.tacit"
             path.write_bytes(op.file)
             try:
-                agent = storage.load(path)
+                agent = storage.load(path, trusted=False)
             except TacitError:
                 raise
             except Exception as error:  # whatever a hostile file can bring about
@@ -149,6 +169,7 @@ class Session:
             agent.health()
         except Exception as error:
             raise InvalidData(f"agent.tacit: its parts do not fit together ({type(error).__name__})") from error
+        agent.defer()
         self._agent, self.kind = agent, kind
 
     def _add_arm(self, op: AddArm) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tacit.service.journal import Entry
 from tacit.service.problems import Unavailable
 from tacit.service.session import Session
-from tacit.service.wire import Op, Reward
+from tacit.service.wire import Decide, Op, Reward
 
 Waiter = asyncio.Future[Any] | Future[Any]
 Answer = tuple[Waiter, Any, Exception | None]
@@ -32,6 +32,13 @@ class Task:
     done: int = 0  # of many rewards
     life: int = -1  # in which life of the session they were begun
     refused: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """How many decisions or rewards it is."""
+        if isinstance(self.what, Rewards):
+            return len(self.what)
+        return len(self.what.ask.given) if isinstance(self.what, Decide) else 1
 
 
 @dataclass(slots=True, eq=False)

@@ -88,6 +88,18 @@ class Reward(Struct, forbid_unknown_fields=True, frozen=True):
     reward: Value
 
 
+class Told(Struct, frozen=True):
+    """What came of several decisions, each of which is news."""
+
+    rewards: list[Reward]
+
+
+class Study(Struct, frozen=True):
+    """Pieces of learning that decisions had put off."""
+
+    pieces: int
+
+
 class Withdraw(Struct, frozen=True):
     """A decision that was never shown."""
 
@@ -119,12 +131,14 @@ class Delete(Struct, frozen=True):
     """The end of an agent."""
 
 
-Op = Create | Decide | Reward | Withdraw | AddArm | RetireArm | Import | Delete
+Op = Create | Decide | Reward | Told | Study | Withdraw | AddArm | RetireArm | Import | Delete
 
 KINDS: dict[str, type[Op]] = {
     "create": Create,
     "decide": Decide,
     "reward": Reward,
+    "rewards": Told,
+    "study": Study,
     "withdraw": Withdraw,
     "add_arm": AddArm,
     "retire_arm": RetireArm,

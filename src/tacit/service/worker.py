@@ -1,5 +1,6 @@
 """The thread that works for one agent: decisions first, learning between them, and answers when they are durable."""
 
+import logging
 import threading
 import time
 from collections import Counter, deque
@@ -16,10 +17,13 @@ from tacit.service.limits import Limits, TooMuch
 from tacit.service.problems import Problem, Unavailable, problem_of
 from tacit.service.session import pending
 from tacit.service.tasks import Batch, Restored, Rewards, Task, deliver, refused
-from tacit.service.wire import AddArm, Create, Decide, Delete, Import, Op, RetireArm, Reward
+from tacit.service.wire import AddArm, Create, Decide, Delete, Import, Op, RetireArm, Reward, Study, Told
 
-AHEAD = 1
-"""How many batches may be on their way to the disk when the next is begun: what comes meanwhile is done at once."""
+log = logging.getLogger("tacit.service")
+
+AHEAD, LATER, PLENTY = 1, 3, 64
+"""How many batches may be on their way to the disk while the next is worked on, and how many where so much waits."""
+
 
 SOON = 0.002
 """How many seconds answers may wait for what is learned in the same batch."""
@@ -69,6 +73,8 @@ class Worker:
         self._halt = self._parked = self._stop = self._nudged = False
         self._cut = False  # an append failed: what is in memory never was
         self._idle = False
+        self._load = 0  # how much has come since decisions were last taken up
+        self._owes = False  # there is learning left that was put off
         self._latest = 0.0
         self._due = self.since
         self._thread = threading.Thread(target=self._work, name=f"tacit-{name}", daemon=True)
@@ -85,6 +91,7 @@ class Worker:
             if len(queue) >= self._owner.limits.waiting:
                 raise TooMuch("too many requests wait for this agent")
             queue.append(task)
+            self._load += task.size
             if self._idle:
                 self._ready.notify_all()
 
@@ -152,6 +159,8 @@ class Worker:
     def _serve(self) -> None:
         while (decides := self._next()) is not None:
             self._send(self._learn(self._decide(decides)))
+            if self.session.alive and not self.broken:
+                self._send(self._study())
             if self.broken:
                 self._owner.in_trouble()
             elif self._nudged or self._due >= self._owner.snapshot_every:
@@ -170,7 +179,8 @@ class Worker:
                 elif self.broken:  # until the halt comes
                     if self._stop and not self._flying:
                         return None
-                elif (self._decides or self._rest or self._nudged) and len(self._flying) < AHEAD:
+                elif (self._decides or self._rest or self._nudged or self._owes) and self._may_go_ahead():
+                    self._load = 0
                     decides, self._decides = self._decides, deque()
                     return decides
                 elif self._stop and not self._flying:
@@ -178,6 +188,10 @@ class Worker:
                 self._idle = True
                 self._ready.wait()
                 self._idle = False
+
+    def _may_go_ahead(self) -> bool:
+        """Few requests had better share one append; where much waits the disk need not be waited for."""
+        return len(self._flying) < (AHEAD if self._load < PLENTY else LATER)
 
     def _land(self) -> None:
         self._ready.wait_for(lambda: not self._flying)
@@ -204,7 +218,7 @@ class Worker:
             if not isinstance(task.what, Rewards):
                 self._rest.popleft()
                 self._do(task, batch, 0)
-            elif self._learn_next(task, task.what, batch):
+            elif self._hear(task, task.what, batch, until):
                 self._rest.popleft()
             now = time.perf_counter()
             if now >= until:
@@ -213,25 +227,60 @@ class Worker:
             self._owner.gone(self)  # it could not be made
         return batch
 
-    def _learn_next(self, task: Task, rewards: Rewards, batch: Batch) -> bool:
-        """One of many rewards; whether it was the last. After a fresh start of the session all of them come again."""
+    def _hear(self, task: Task, rewards: Rewards, batch: Batch, until: float) -> bool:
+        """Many rewards, until the time is up; whether those were all. A session made anew hears all of them again."""
         if task.life != self.lives:
             task.life, task.done, task.refused = self.lives, 0, []
-        reward = rewards[task.done]
+        news: list[Reward] = []
+        if not self.session.alive:
+            batch.answers.append((task.waiter, None, Problem(404, "unknown-agent", f"there is no agent {self.name!r}")))
+            return True
         try:
-            self._perform(reward, None, batch, 0)
-        except TacitError as error:
-            problem = problem_of(error)
-            task.refused.append({"id": reward.id, "status": problem.status, "detail": problem.detail})
+            while task.done < len(rewards):
+                self._hear_one(rewards[task.done], news, task)
+                task.done += 1
+                if time.perf_counter() >= until:
+                    break
         except Exception as error:  # noqa: BLE001
             self._lost(task, error, batch)
             return True
-        task.done += 1
+        if news:
+            self._write(Told(news), None, batch)
         if task.done < len(rewards):
             return False
         taken = len(rewards) - len(task.refused)
         batch.answers.append((task.waiter, wire.encode({"taken": taken, "refused": task.refused}), None))
         return True
+
+    def _hear_one(self, reward: Reward, news: list[Reward], task: Task) -> None:
+        try:
+            outcome = self.session.news(reward)
+            self.counts[outcome] += 1
+            if outcome != "same":
+                self.session.apply(reward)
+                news.append(reward)
+        except TacitError as error:
+            problem = problem_of(error)
+            task.refused.append({"id": reward.id, "status": problem.status, "detail": problem.detail})
+
+    def _study(self) -> Batch:
+        """Some of the learning that decisions have put off: a piece, and more while nobody waits for a decision."""
+        batch, pieces = Batch(), 0
+        until = time.perf_counter() + self._owner.learn_budget
+        self._owes = False
+        try:
+            while self.session.agent.study():
+                pieces += 1
+                if self._decides or time.perf_counter() >= until:
+                    self._owes = True
+                    break
+        except Exception:
+            self.broken = True
+            log.exception("agent %s cannot study", self.name)
+            return batch
+        if pieces:
+            self._write(Study(pieces), None, batch)
+        return batch
 
     def _do(self, task: Task, batch: Batch, waiting: int) -> int:
         """Work on one task; how many decisions wait for feedback because of it."""
@@ -292,11 +341,14 @@ class Worker:
             if isinstance(op, RetireArm):
                 op = RetireArm(wire.arm_called(str(op.arm), session.agent.arm_names))  # type: ignore[arg-type]
             answer = self._change(op)
-        batch.entries.append(wire.entry_of(self.name, op, raw))
+        self._write(op, raw, batch)
         batch.last = isinstance(op, Delete)
+        return answer
+
+    def _write(self, op: Op, raw: bytes | None, batch: Batch) -> None:
+        batch.entries.append(wire.entry_of(self.name, op, raw))
         self.since += 1
         self._due += 1
-        return answer
 
     def _change(self, op: Op) -> Any:
         if isinstance(op, AddArm):

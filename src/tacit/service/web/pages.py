@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tacit.service.http import Resource
+from tacit.service.http import App, Resource
 from tacit.service.keys import Keyring
 from tacit.service.metrics import Metrics
 from tacit.service.problems import Problem, problem_of
@@ -34,11 +33,11 @@ AGENT, DECISION = "/agents/{agent}", "/agents/{agent}/decisions/{id}"
 View = Callable[[dict[str, str]], Awaitable[Parts]]
 
 
-def add_page(app: FastAPI, service: Service, keyring: Keyring | None = None) -> None:
+def add_page(app: App, service: Service, keyring: Keyring | None = None) -> None:
     """Let an application of `create_app`, made with the same service and keys, have the page at `/`."""
     latencies = Latencies()
     app.router.routes.extend(Page(service, keyring, latencies).routes())
-    app.add_middleware(Stopwatch, latencies=latencies)
+    app.front = Stopwatch(app.front, latencies)
 
 
 class Page:
