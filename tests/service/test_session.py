@@ -9,6 +9,7 @@ import pytest
 
 import tacit
 from service_kit import MemoryJournal
+from tacit.agents.gcnucb import GCNUCB
 from tacit.agents.linucb import LinUCB
 from tacit.errors import TacitError
 from tacit.service import wire
@@ -271,6 +272,40 @@ def test_many_rewards_of_which_some_were_lost_are_all_learned_in_the_end(opened)
     assert json.loads(learned.result(10)) == {"taken": 20, "refused": []}
     for found in (service, opened(journal)):
         assert found.call("x", lambda session: session.agent.health().rewarded) == 20
+
+
+def test_a_decision_waits_for_no_more_than_a_slice_of_what_was_put_off(opened, monkeypatch):
+    """The first piece of a study is held until a decision waits; that comes next, however much is left to study."""
+    journal, begun, go_on = MemoryJournal(), threading.Event(), threading.Event()
+    service = opened(journal, learn_budget_ms=10_000)
+    bare = create(service, kind="gcnucb", warmup=0)
+    live(service, bare, CONTEXTS[:6])
+    service.call("x", lambda session: session.agent.study(1000))
+    before = journal.last()
+    pieces = GCNUCB._study
+
+    def held(agent):
+        begun.set()
+        assert go_on.wait(10)
+        return pieces(agent)
+
+    monkeypatch.setattr(GCNUCB, "_study", held)
+    answers = [Future() for _ in range(8)]
+    hold = threading.Event()
+    service.put("x", Task(lambda _: hold.wait(), Future()))
+    for answer in answers[:7]:  # together, so that seven pieces are put off at once
+        service.put("x", Task(Decide(Ask(CONTEXTS[0])), answer))
+    hold.set()
+    assert begun.wait(10)
+    service.put("x", Task(Decide(Ask(CONTEXTS[1])), answers[7]))
+    go_on.set()
+    for answer in answers:
+        answer.result(10)
+    records = journal.records[before:]
+    kinds = [record.kind for record in records]
+    last = len(kinds) - 1 - kinds[::-1].index("decide")
+    studied = [wire.op_of("study", record.body).pieces for record in records[:last] if record.kind == "study"]
+    assert studied[-1] == 1, "one piece, and then the decision that waited"
 
 
 def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learning(opened):
