@@ -63,6 +63,12 @@ def test_state_equals_the_inverse_after_random_updates_and_downdates(seed, arms,
     np.testing.assert_allclose(state.theta, np.einsum("kij,kj->ki", inverses, b), rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(means, np.einsum("i,kij,kj->k", x, inverses, b), rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(spreads, np.einsum("i,kij,j->k", x, inverses, x), rtol=1e-7, atol=1e-8)
+    many = np.stack([x, random_row(rng, dimension, 1.0)])
+    for i, found in enumerate(zip(*ridge.dense_scores(state, many), strict=True)):
+        np.testing.assert_allclose(found[0], np.einsum("i,kij,kj->k", many[i], inverses, b), rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(found[1], np.einsum("i,kij,j->k", many[i], inverses, many[i]), rtol=1e-7, atol=1e-8)
+        for one, two in zip(found, ridge.dense_scores(state, many[i : i + 1]), strict=True):
+            np.testing.assert_array_equal(one, two[0])
 
 
 @settings(max_examples=15, deadline=None)

@@ -389,3 +389,53 @@ def test_every_kind_of_entry_survives_the_way_to_the_journal_and_back():
         for raw in (None, ask) if given is op else (None,):
             entry = wire.entry_of("x", given, raw)
             assert wire.op_of(entry.kind, entry.body) == given
+
+
+def test_overdue_decisions_make_room_for_new_ones(opened):
+    """An agent whose pending decisions were all overdue refused every decision, and so none of them ever expired."""
+    now = [0.0]
+    service = opened(MemoryJournal(), clock=lambda: now[0])
+    create(service, expire_after=1.0, max_nodes=16)
+    for _ in range(8):
+        decide(service, CONTEXTS[0])
+    with pytest.raises(TacitError, match="wait for their feedback"):
+        decide(service, CONTEXTS[0])
+    now[0] = 100.0
+    assert decide(service, CONTEXTS[0])["id"] == 8
+
+
+def test_an_agent_that_could_not_be_made_is_still_in_the_journal(opened, tmp_path):
+    """A catalogue that was kept meanwhile did not know it, and the next start read the journal from there only."""
+    journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
+    service = opened(journal)
+    bare = create(service)
+    live(service, bare, CONTEXTS[:3])
+    create(service, "y")
+    service.close()
+    good, at = journal.records[1], 1
+    journal.records[at] = good._replace(body=b'{"ask":{"context":[]}}')
+    service = opened(journal, snapshots)
+    assert service.names() == ["y"]
+    service.close()
+    journal.records[at] = good
+    live(opened(journal, snapshots), bare, CONTEXTS[3:6])
+
+
+def test_stopping_while_agents_are_made_anew_forgets_none(opened, tmp_path):
+    journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
+    service = opened(journal, snapshots, patience=30.0)
+    bare = create(service)
+    live(service, bare, CONTEXTS[:3])
+    service.failures, journal.failing = 3, 1  # as after earlier failures, so that there is a pause to stop in
+    with pytest.raises(TacitError):
+        decide(service, CONTEXTS[0])
+    service.close()
+    live(opened(journal, snapshots), bare, CONTEXTS[3:6])
+
+
+def test_a_question_without_a_context_harms_nobody_else(opened):
+    service = opened(MemoryJournal())
+    bare = create(service)
+    with pytest.raises(TacitError, match="either a context or contexts"):
+        service.call("x", Decide(Ask()))
+    live(service, bare, CONTEXTS[:2])

@@ -1,5 +1,6 @@
 """What all agents share: ids, arms, bookkeeping and the refusal of bad input. The maths is in their hooks."""
 
+import contextlib
 import copy
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
@@ -15,7 +16,7 @@ from tacit.agents.contexts import ContextReader
 from tacit.agents.ledger import GIVEN, PENDING
 from tacit.agents.life import DecisionLife
 from tacit.contracts import Arm, Context, Decision, Explanation, Health, SparseRow
-from tacit.errors import TacitError, UnknownArm
+from tacit.errors import AlreadyAnswered, TacitError, UnknownArm
 from tacit.kernels.border import best
 from tacit.validate import check_choice, check_number
 
@@ -113,12 +114,19 @@ class BaseAgent(DecisionLife):
         self._make_space(len(rows))
         nodes: list[int] = []
         for row, label, near in zip(rows, labels, adjacent, strict=True):
-            node = self._admit(row, GIVEN, self._now())
+            node = self._admit(row, GIVEN, -np.inf)
             self._ledger.arm[node] = label
             self._arrive(node, None if near is None else [nodes[i] for i in near])
             nodes.append(node)
-        for node in nodes:
-            self._know(node, 1.0, imputed=False)
+        try:
+            for node in nodes:
+                self._know(node, 1.0, imputed=False)
+        except BaseException:
+            for node in nodes:
+                with contextlib.suppress(AlreadyAnswered):  # who cannot unlearn cannot be helped
+                    self._take_back(node)
+            self._forget_all_but(np.arange(nodes[0]))
+            raise
         self._started()
         return self._ledger.id[nodes].tolist()  # type: ignore[no-any-return]
 
@@ -142,8 +150,9 @@ class BaseAgent(DecisionLife):
         reading = self._reader.read(x)
         near = border.known_ids(neighbors, self._ledger.given_out)
         choice = self._check_allowed(allowed)
-        self._tick(at)
+        clock = self._time(at)
         self._make_room(reading.dimension)
+        self._clock = clock
         self._reader.accept(reading)
         return self._decide(reading.row, near, choice)
 
@@ -157,7 +166,8 @@ class BaseAgent(DecisionLife):
     ) -> list[Decision]:
         """Choose an arm for each row of a matrix, or item of a list of contexts: as `decide` on one after the other.
 
-        All rows are checked before the first is decided on. `neighbors` has a list of ids (or None) for each row.
+        All rows are checked before the first is decided on, and features that are new in any of them are there from
+        the first. `neighbors` has a list of ids (or None) for each row.
         """
         rows, reader = self._reader.read_all(X)
         given = [None] * len(rows) if neighbors is None else list(neighbors)
@@ -165,8 +175,9 @@ class BaseAgent(DecisionLife):
             raise TacitError(f"there are {len(rows)} contexts and {len(given)} lists of neighbors; each needs one")
         near = [border.known_ids(ids, self._ledger.given_out + i) for i, ids in enumerate(given)]
         choice = self._check_allowed(allowed)
-        self._tick(at)
+        clock = self._time(at)
         self._make_room(reader.dimension or 0)
+        self._clock = clock
         self._reader = reader
         ahead: Sequence[Scores | None] = self._score_ahead(rows) or [None] * len(rows)
         return [self._decide(row, ids, choice, said) for row, ids, said in zip(rows, near, ahead, strict=True)]

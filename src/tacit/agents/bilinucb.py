@@ -69,7 +69,7 @@ class BILinUCB(WarmedUpAgent):
         if not imputed:
             self._imputer.unlearn(node, arm, reward)
         speaks_of = self._speaks_of(node, reward, imputed=imputed)
-        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows))
+        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows), complete=self._complete)
 
     def _impute(self, node: int, arm: int) -> float:
         value = self._imputer.impute(node, arm)

@@ -175,7 +175,7 @@ class GraphEncoder:
     def train(self, steps: int) -> None:
         """Gradient steps on all labels there are; nothing happens while there are none."""
         labels = self.labels[: self._nodes]
-        if steps == 0 or labels.max() < 0:
+        if steps == 0 or not (labels >= 0).any():
             return
         settings = self._settings
         adjacency, contexts, room = self.graph.adjacency, self._contexts.rows, self._working_room()

@@ -151,10 +151,11 @@ class GraphUCB(BaseAgent):
         self._widths.learn(self._unit[node], arm, reward, speaks_of)
 
     def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        self._targets[node] = self._weights[node] = 0.0
+        known = self._ledger.arms[node]  # arms that came later, by a copy, keep theirs
+        self._targets[node, :known] = self._weights[node, :known] = 0.0
         self._wrong[node] = -1
         speaks_of = self._speaks_of(node, reward, imputed=imputed)
-        self._widths.unlearn(self._unit[node], arm, reward, speaks_of, self._facts(self._unit))
+        self._widths.unlearn(self._unit[node], arm, reward, speaks_of, self._facts(self._unit), complete=self._complete)
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self._unit.keep(kept)
@@ -217,9 +218,12 @@ class GraphUCB(BaseAgent):
     def _guess_others(self, nodes: NDArray[np.int64], probabilities: NDArray[np.float64]) -> None:
         """Where an arm turned out wrong, share what is left among the others as they are believed now."""
         wrong = self._wrong[nodes]
+        there = np.arange(len(self._arm_names)) < self._ledger.arms[nodes][:, None]  # an arm that came later was not
+        probabilities = np.where(there, probabilities, 0.0)
         probabilities[np.arange(len(nodes)), wrong] = 0.0
-        self._targets[nodes] = probabilities / np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-9)
-        self._weights[nodes] = self.hearsay
+        shares = probabilities / np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-9)
+        self._targets[nodes] = np.where(there, shares, self._targets[nodes])
+        self._weights[nodes] = np.where(there, self.hearsay, self._weights[nodes])
         self._weights[nodes, wrong] = 1.0
 
     def _scale(self, nodes: NDArray[np.int64]) -> None:
@@ -237,7 +241,7 @@ class GraphUCB(BaseAgent):
             self._do_piece(AT_ONCE)
 
     def _due(self, count: int) -> bool:
-        return (count - self._solved) * self.patience >= count
+        return count > 0 and (count - self._solved) * self.patience >= count
 
     def _study(self) -> bool:
         if self._stage == 0 and not self._due(self._rows.count):

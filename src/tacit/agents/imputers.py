@@ -17,6 +17,8 @@ from tacit.errors import TacitError
 from tacit.registry import check_keywords, unknown_name
 from tacit.validate import check_number
 
+MOST_THREADS = 1024
+
 
 class BaseImputer(ABC):
     """An imputer before it has seen anything; `begin` gives it the rows, the number of arms and the randomness."""
@@ -151,12 +153,28 @@ class KMeansImputer(BaseImputer):
     def _sound(self) -> bool:
         if not hasattr(self, "_kmeans"):
             return True  # it has not begun
-        centers = getattr(self._kmeans, "cluster_centers_", np.zeros((self.clusters, self._rows.dimension)))
         return (
-            self._kmeans.n_clusters == self.clusters
-            and centers.shape == (self.clusters, self._rows.dimension)
+            self._kmeans_sound()
             and fits(self._cluster, np.int32, self._rows.count)
             and fits(self._reward, np.float64, self._rows.count)
+        )
+
+    def _kmeans_sound(self) -> bool:
+        """Whether scikit-learn's compiled code can trust what a file says of its k-means."""
+        held = vars(self._kmeans)
+        settings = MiniBatchKMeans(self.clusters, n_init=1, random_state=held.get("random_state")).get_params()
+        if any(held.get(name) != value for name, value in settings.items()):
+            return False
+        if "cluster_centers_" not in held:
+            return True
+        centers, counts, size = held["cluster_centers_"], held["_counts"], (self.clusters, self._rows.dimension)
+        return (
+            centers.shape == size
+            and counts.shape == size[:1]
+            and centers.dtype == counts.dtype == np.float64
+            and bool(np.isfinite(centers).all() and np.isfinite(counts).all())
+            and held["n_features_in_"] == self._rows.dimension
+            and 1 <= held["_n_threads"] <= MOST_THREADS
         )
 
     def widen(self, dimension: int) -> None:
@@ -170,9 +188,10 @@ class KMeansImputer(BaseImputer):
         """Move the clusters towards the context, and put it into one."""
         self._cluster = room_for(self._cluster, node + 1, -1)
         self._reward = room_for(self._reward, node + 1, np.nan)
-        if node + 1 < self.clusters:
+        begun = hasattr(self._kmeans, "cluster_centers_")
+        if not begun and node + 1 < self.clusters:
             return
-        first = 0 if node + 1 == self.clusters else node
+        first = node if begun else 0
         self._kmeans.partial_fit(self._rows.matrix(first, node + 1))
         self._cluster[first : node + 1] = self._kmeans.labels_
 
@@ -251,9 +270,10 @@ class ClassifierImputer(BaseImputer):
         self._told = True
 
     def _start_over(self) -> None:
-        self.estimator, self._told, self._stale = clone(self.estimator), False, False
+        self.estimator, self._told = clone(self.estimator), False
         for node in np.flatnonzero(self._labels >= 0).tolist():
             self._tell(node, int(self._labels[node]))
+        self._stale = False
 
     def impute(self, node: int, arm: int) -> float:
         """The classifier's probability of the arm; even odds before it knows any."""

@@ -88,7 +88,8 @@ class DecisionLife(ABC):
         state = SILENT if reward is None else REWARDED
         if before == state and (reward is None or ledger.value[node] == reward):
             return
-        supposed = float(ledger.value[node]) if before == SILENT else NOTHING
+        known = float(ledger.value[node])
+        supposed = known if before == SILENT else NOTHING
         if before != PENDING:
             self._take_back(node)
         try:
@@ -96,7 +97,10 @@ class DecisionLife(ABC):
             if value is not None:
                 self._know(node, value, imputed=reward is None)
         except BaseException:
-            self._overdue = min(self._overdue, node)  # it is pending again, and may be overdue
+            if before != PENDING:  # back to what was known before
+                if not np.isnan(known):
+                    self._know(node, known, imputed=before == SILENT)
+                ledger.state[node] = before
             raise
         ledger.state[node] = state
         if before != PENDING:
@@ -146,19 +150,19 @@ class DecisionLife(ABC):
 
         Every `decide` does so too. `now` is a time as given to `decide`; there is no clock in here.
         """
-        self._tick(now)
+        self._clock = self._time(now)
         return self._expire()
 
-    def _tick(self, at: float | None) -> None:
-        """Let time pass. It never runs backwards: a clock that was set back stands still until it has caught up."""
+    def _time(self, at: float | None) -> float | None:
+        """The time now. It never runs backwards: a clock that was set back stands still until it has caught up."""
         if at is None and self._clock is None:
-            return
+            return None
         if at is None:
             raise TacitError("this agent's decisions carry times; give the time with at=…, now=… to expire")
         check_number("at", at, -1e300, 1e300)
         if self._clock is None and self._decisions:
             raise TacitError(f"at={at!r} is not allowed; this agent's decisions so far came without a time")
-        self._clock = float(at) if self._clock is None else max(self._clock, float(at))
+        return float(at) if self._clock is None else max(self._clock, float(at))
 
     def _now(self) -> float:
         return self._decisions if self._clock is None else self._clock
@@ -217,6 +221,11 @@ class DecisionLife(ABC):
         self._keep(kept)
 
     # What the hooks can ask.
+
+    @property
+    def _complete(self) -> bool:
+        """Whether all that was ever learned is still in the book."""
+        return self._tally.forgotten == 0
 
     def _speaks_of(self, node: int, reward: float, *, imputed: bool) -> int:
         """Of how many arms a reward speaks: all there were, where it says that the others are wrong; else 0."""

@@ -50,6 +50,9 @@ SAFE = 2.0**-32
 Where the one is not at least a million times the other, too many digits would cancel: the arm is learned afresh."""
 
 
+BARELY = 2.0**-50
+
+
 @storable
 class ArmRidge:
     """One ridge regression an arm over the contexts themselves: LINUCB's state and its rule of learning."""
@@ -81,17 +84,25 @@ class ArmRidge:
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)``."""
+        if self._is_dense(row):
+            return self._dense_scores([row], alpha, normalize_theta=normalize_theta)[0]
         means, spreads = ridge.scores(self._state, row.columns, row.values)
         if normalize_theta:
             means /= self._lengths()
         return means, alpha * np.sqrt(spreads)
 
     def scores_of_all(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool = False) -> list[Scores]:
-        """The same for many contexts, to the last bit; those that are dense side by side."""
-        dimension = self._state.theta.shape[1]
-        if not all(ridge.DENSE * len(row.columns) > dimension for row in rows):
-            return [self.scores(row, alpha, normalize_theta=normalize_theta) for row in rows]
-        contexts = np.zeros((len(rows), dimension))
+        """The same for many contexts, to the last bit."""
+        if all(map(self._is_dense, rows)):
+            return self._dense_scores(rows, alpha, normalize_theta=normalize_theta)
+        return [self.scores(row, alpha, normalize_theta=normalize_theta) for row in rows]
+
+    def _is_dense(self, row: SparseRow) -> bool:
+        return bool(ridge.DENSE * len(row.columns) > self._state.theta.shape[1])
+
+    def _dense_scores(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool) -> list[Scores]:
+        """One context or many take the same compiled way: another would round otherwise."""
+        contexts = np.zeros((len(rows), self._state.theta.shape[1]))
         for context, row in zip(contexts, rows, strict=True):
             context[row.columns] = row.values
         means, spreads = ridge.dense_scores(self._state, contexts)
@@ -108,12 +119,18 @@ class ArmRidge:
         """``A += xxᵀ, b += r·x`` for the arm; where it was the one right arm, the others learn a reward of 0."""
         ridge.learn(self._state, row.columns, row.values, arm, reward, speaks_of)
 
-    def unlearn(self, row: SparseRow, arm: int, reward: float, speaks_of: int, rest: Iterable[Fact]) -> None:
-        """``A −= xxᵀ, b −= r·x`` for the arms that learned it; where that is not safe, learn the `rest` afresh."""
+    def unlearn(
+        self, row: SparseRow, arm: int, reward: float, speaks_of: int, rest: Iterable[Fact], *, complete: bool
+    ) -> None:
+        """``A −= xxᵀ, b −= r·x`` for the arms that learned it; where that is not safe, learn the `rest` afresh.
+
+        Where the rest is not `complete`, because contexts were forgotten, some digits are given up to keep what they
+        taught.
+        """
         arms, targets = ridge.lesson(arm, reward, speaks_of)
         _, shares = ridge.scores(self._state, row.columns, row.values)
         size = (row.values**2).sum() * self._state.scale[0]
-        safe = (1.0 - shares[arms] >= SAFE * size) | self._copied[arms]
+        safe = (1.0 - shares[arms] >= (SAFE if complete else BARELY) * size) | self._copied[arms]
         ridge.update(self._state, row.columns, row.values, arms[safe], -targets[safe], -1.0)
         again = arms[~safe]
         if len(again):

@@ -50,7 +50,7 @@ class LinUCB(LinearAgent):
 
     def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
         speaks_of = self._speaks_of(node, reward, imputed=imputed)
-        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows))
+        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows), complete=self._complete)
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         """The regressions hold what they have learned; only what could be corrected is forgotten."""

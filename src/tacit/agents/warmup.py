@@ -48,7 +48,7 @@ class WarmedUpAgent(LinearAgent):
         if self._linucb and not imputed:
             speaks_of = self._speaks_of(node, reward, imputed=False)
             rest = self._facts(self._rows, imputed=False)
-            self._linucb.unlearn(self._rows[node], arm, reward, speaks_of, rest)
+            self._linucb.unlearn(self._rows[node], arm, reward, speaks_of, rest, complete=self._complete)
 
     def _add_arm(self, like: int | None) -> None:
         if self._linucb:

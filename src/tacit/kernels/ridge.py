@@ -32,7 +32,7 @@ BLOCK = 64
 """How many changes wait before they are folded; a multiple of 4, which is how many `_fold` takes at a time."""
 
 DENSE = 2
-"""A context with more than one in this many of all columns is gone through with its zeros: that is faster."""
+"""A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
 
 EIGHT = 8
 """How many contexts `evidence` takes at a time."""
@@ -95,15 +95,6 @@ def clear(state: RidgeState, arms: Ints) -> None:
 
 
 @fast_kernel
-def _with_zeros(columns: Columns, values: Floats, dimension: int) -> Floats:
-    """A sparse context as a row (1, D)."""
-    dense = np.zeros((1, dimension))
-    for a in range(columns.shape[0]):
-        dense[0, columns[a]] = values[a]
-    return dense
-
-
-@fast_kernel
 def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
     """`scores` of N contexts (N, D) with most of their entries: (N, K) each.
 
@@ -144,11 +135,8 @@ def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
 @fast_kernel
 def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
     """For a sparse context: ``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,)."""
-    arms, dimension = state.theta.shape
+    arms = state.theta.shape[0]
     size = columns.shape[0]
-    if DENSE * size > dimension:
-        dense_means, dense_spreads = dense_scores(state, _with_zeros(columns, values, dimension))
-        return dense_means[0], dense_spreads[0]
     means = np.zeros(arms)
     spreads = np.zeros(arms)
     prior = 0.0

@@ -86,6 +86,7 @@ class Service:
         self.well.set()
         self._workers: dict[str, Worker] = {}
         self._unusable: dict[str, str] = {}
+        self._given_up = False  # it was stopped before all agents were made anew
         self._last = journal.last()
         self._commit = GroupCommit(journal)
         for name, restored in self._restore().items():
@@ -179,15 +180,15 @@ class Service:
             self._snapshots.put(worker.name, worker.position, worker.session.save)
             worker.kept, worker.since = worker.position, 0
             self._keep_catalogue()
-        except (OSError, TacitError):
+        except Exception:
             log.exception("no snapshot of %s", worker.name)
         for other in self.workers():  # who hardly ever is asked holds the start of the journal otherwise
             if other.since and self._last - other.kept > 10 * self.snapshot_every and other is not worker:
                 other.nudge()
 
     def _keep_catalogue(self) -> None:
-        if self._snapshots is None:
-            return
+        if self._snapshots is None or self._unusable or self._given_up:
+            return  # who could not be made is in the journal, and must be found there again
         with self._keeping:
             last = self._last  # first: who has nothing new after this had nothing new then
             known = {worker.name: _known(worker, last) for worker in self.workers()}
@@ -212,7 +213,9 @@ class Service:
                     log.exception("agent %s cannot be made from the journal: entry %d", record.agent, record.position)
                     lost[record.agent] = f"entry {record.position}: {error}"
                     found.pop(record.agent, None)
-        self._unusable = lost | {name: why for name, why in self._unusable.items() if only and name not in only}
+        self._unusable = lost | {
+            name: why for name, why in self._unusable.items() if only is not None and name not in only
+        }
         return found
 
     def _begin(self, name: str, at: _Known, found: dict[str, Restored]) -> int:
@@ -283,7 +286,7 @@ class Service:
                 self.failures += 1
                 log.exception("the agents cannot be made anew yet")
         else:
-            restored = {}
+            restored, self._given_up = {}, True
         self._commit.resume()
         for worker in workers:
             if not worker.broken:

@@ -267,10 +267,13 @@ def ids(agent: BaseAgent) -> int:
     return agent._ledger.given_out  # noqa: SLF001
 
 
-def pending(agent: BaseAgent) -> int:
-    """How many decisions wait for their feedback."""
+def pending(agent: BaseAgent, now: float) -> int:
+    """How many decisions wait for their feedback, and will still do so at the next decision."""
     ledger = agent._ledger  # noqa: SLF001
-    return int((ledger.state[: ledger.count] == PENDING).sum())
+    waiting = ledger.state[: ledger.count] == PENDING
+    if agent.expire_after is not None and _timed(agent):
+        waiting &= ledger.at[: ledger.count] > now - agent.expire_after
+    return int(waiting.sum())
 
 
 def heard(agent: BaseAgent, id: int) -> tuple[int, float]:

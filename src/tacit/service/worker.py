@@ -90,8 +90,8 @@ class Worker:
             queue = self._decides if isinstance(task.what, Decide) else self._rest
             if len(queue) >= self._owner.limits.waiting:
                 raise TooMuch("too many requests wait for this agent")
-            queue.append(task)
             self._load += task.size
+            queue.append(task)
             if self._idle:
                 self._ready.notify_all()
 
@@ -179,7 +179,9 @@ class Worker:
                 elif self.broken:  # until the halt comes
                     if self._stop and not self._flying:
                         return None
-                elif (self._decides or self._rest or self._nudged or self._owes) and self._may_go_ahead():
+                elif (self._decides or self._rest or self._nudged or (self._owes and not self._stop)) and (
+                    self._may_go_ahead()
+                ):
                     self._load = 0
                     decides, self._decides = self._decides, deque()
                     return decides
@@ -198,7 +200,7 @@ class Worker:
 
     def _decide(self, tasks: deque[Task]) -> Batch:
         batch = Batch()
-        waiting = pending(self.session.agent) if self.session.alive and tasks else 0
+        waiting = pending(self.session.agent, self._now()) if self.session.alive and tasks else 0
         for task in tasks:
             waiting += self._do(task, batch, waiting)
         return batch
@@ -210,22 +212,26 @@ class Worker:
         """
         now = sent = time.perf_counter()
         until = now + self._owner.learn_budget
-        while self._rest and not self.broken:
-            task = self._rest[0]
+        while not self.broken and (task := self._first()) is not None:
             if now - sent > SOON or not isinstance(task.what, Reward | Rewards):
                 self._send(batch)
                 batch, sent = Batch(), now
             if not isinstance(task.what, Rewards):
-                self._rest.popleft()
                 self._do(task, batch, 0)
-            elif self._hear(task, task.what, batch, until):
-                self._rest.popleft()
+            elif not self._hear(task, task.what, batch, until):
+                with self._ready:
+                    self._rest.appendleft(task)
             now = time.perf_counter()
             if now >= until:
                 break
         if not (self.session.alive or batch.entries or self._flying or self.broken):
             self._owner.gone(self)  # it could not be made
         return batch
+
+    def _first(self) -> Task | None:
+        """The next of everything but decisions; another thread may have cleared them away."""
+        with self._ready:
+            return self._rest.popleft() if self._rest else None
 
     def _hear(self, task: Task, rewards: Rewards, batch: Batch, until: float) -> bool:
         """Many rewards, until the time is up; whether those were all. A session made anew hears all of them again."""
