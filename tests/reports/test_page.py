@@ -1,12 +1,11 @@
 """The report page: what it says, that it asks nobody for anything, and that a real browser shows it."""
 
-import os
 import re
-import shutil
 
 import numpy as np
 import pytest
 
+from browser_kit import chromium
 from tacit.errors import TacitError
 from tacit.experiments.checks import toy_data
 from tacit.experiments.recorder import read_runs
@@ -94,21 +93,8 @@ def test_ranks_tell_a_method_that_always_wins_from_luck():
 
 @pytest.fixture(scope="module")
 def browser():
-    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
-        reason = "no chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"):
-        options.add_argument(flag)
-    for flag in ("--disable-quic", "--disable-component-update", "--disable-sync", "--window-size=390,800"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    with chromium("--window-size=390,800") as driver:
+        yield driver
 
 
 def test_a_real_browser_shows_sorts_and_asks_nobody(browser, results):

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import socket
 import threading
 from importlib.resources import files
@@ -17,6 +16,7 @@ import scipy.sparse as sp
 import uvicorn
 
 import tacit
+from browser_kit import chromium
 from service_kit import MemoryJournal, Web
 from tacit.service import overview, web
 from tacit.service.http import create_app
@@ -179,21 +179,8 @@ class Window:
 
 @pytest.fixture(scope="module")
 def driver():
-    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
-        reason = "no chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"):
-        options.add_argument(flag)
-    for flag in ("--disable-quic", "--disable-component-update", "--disable-sync", "--hide-scrollbars"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    with chromium("--hide-scrollbars") as driver:
+        yield driver
 
 
 @pytest.fixture

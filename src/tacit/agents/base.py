@@ -283,6 +283,7 @@ class BaseAgent(DecisionLife):
 
     def study(self, pieces: int = 1) -> int:
         """Do what is left to learn, in pieces of bounded size; returns how many there were to do, at most so many."""
+        check_number("pieces", pieces, 0, whole=True)
         done = 0
         while done < pieces and self._rows.dimension and self._study():
             done += 1
@@ -316,6 +317,7 @@ class BaseAgent(DecisionLife):
 
     def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
         """How many bytes the agent holds once it has learned of all arms, with `max_nodes` contexts if it is set."""
+        check_number("dimension", dimension, 0, whole=True)
         return int(self._estimate(len(self._arm_names) if arms is None else arms, dimension, self.max_nodes or 0))
 
     # The hooks; those of learning are in `DecisionLife`.
