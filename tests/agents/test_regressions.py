@@ -86,3 +86,10 @@ def test_a_decision_that_is_refused_sets_no_clock():
     with pytest.raises(TacitError, match="memory_limit"):
         agent.decide(np.ones(2000), at=5.0)
     assert agent.decide([1.0, 2.0]).id == 0
+
+
+def test_label_spreading_takes_features_that_come_later():
+    """scikit-learn's model refused rows with more features than it was fitted to."""
+    agent = tacit.make("labelspreading", arms=2, every=2)
+    agent.warm_start([{"a": 1.0}, {"b": 1.0}], [0, 1])
+    assert agent.decide({"a": 1.0, "c": 0.1}).arm == 0

@@ -75,6 +75,9 @@ class LabelSpreader(BaseAgent):
         self._told = np.zeros(0, np.int64)
         self._model: LabelSpreading | None = None
 
+    def _widen(self, dimension: int) -> None:
+        self._model = None  # it refuses rows of another length
+
     def _arrive(self, node: int, neighbors: list[int] | None) -> None:
         self._labels = room_for(self._labels, node + 1, -1)
 
