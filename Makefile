@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint bench clean
 
 demo: $(VENV)/plot.done
-	$(BIN)/tacit demo
+	$(BIN)/taciturn demo
 
 test: $(VENV)/dev.done $(VENV)/obp.done lint
 	$(BIN)/python -m pytest
@@ -18,14 +18,14 @@ lint: $(VENV)/dev.done
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Beside what people use today, in about ten minutes; writes docs/performance.md. Needs TACIT_DATA and an idle machine.
+# Beside what people use today, in about ten minutes; writes docs/performance.md. Needs TACITURN_DATA and an idle machine.
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/write.py
 
 # What was installed is remembered by a file each; a change of pyproject.toml installs again.
 $(VENV)/%.done: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-		|| { echo "tacit needs Python 3.11 to 3.13; $(PYTHON) is another. Try: make PYTHON=python3.12"; exit 1; }
+		|| { echo "taciturn needs Python 3.11 to 3.13; $(PYTHON) is another. Try: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@

@@ -1,6 +1,6 @@
 """Streams without end: time a step and memory once `max_nodes` is reached, and what the bound costs in accuracy.
 
-python benchmarks/endless.py [--steps 300000]      needs TACIT_DATA for the accuracy; about half an hour
+python benchmarks/endless.py [--steps 300000]      needs TACITURN_DATA for the accuracy; about half an hour
 """
 
 import argparse
@@ -15,12 +15,12 @@ from time import perf_counter
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import tacit
+import taciturn
 
 NODES, FEATURES, ARMS = 500, 30, 5
 MARKS = (10_000, 100_000, 300_000)
 WINDOW = 2000  # steps before each mark that are timed
-METHODS = ("linucb", "gcnucb", "graphucb")
+METHODS = ("linucb", "gcnucb", "viewucb")
 
 
 def resident():
@@ -33,7 +33,7 @@ def endless(method, steps):
     """Contexts from five clouds, one right arm each; a quarter silent, and rewards that come 50 decisions late."""
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(ARMS, FEATURES))
-    agent = tacit.make(method, arms=ARMS, max_nodes=NODES, seed=0)
+    agent = taciturn.make(method, arms=ARMS, max_nodes=NODES, seed=0)
     waiting, right, laps = [], 0, deque(maxlen=WINDOW)
     for step in range(1, steps + 1):
         truth = int(rng.integers(ARMS))
@@ -53,10 +53,10 @@ def endless(method, steps):
 def accuracy(data, share, forget, method, seeds=3):
     found = []
     for seed in range(seeds):
-        stream = tacit.Stream(data, missing=0.25, seed=seed)
+        stream = taciturn.Stream(data, missing=0.25, seed=seed)
         bound = {} if share is None else {"max_nodes": int(share * len(stream)), "forget": forget}
-        agent = tacit.make(method, arms=data.arms, seed=seed, **bound)
-        found.append(100 * tacit.evaluate(agent, stream).accuracy)
+        agent = taciturn.make(method, arms=data.arms, seed=seed, **bound)
+        found.append(100 * taciturn.evaluate(agent, stream).accuracy)
     return float(np.mean(found))
 
 
@@ -84,7 +84,7 @@ def main():
             print("\n| data | method | unbounded | 100 % | 50 % oldest | reservoir | 25 % oldest | reservoir |")
             print("|---|---|---|---|---|---|---|---|")
             for name in ("cora", "cnae9"):
-                data = tacit.load_dataset(name)
+                data = taciturn.load_dataset(name)
                 for method in METHODS:
                     kinds = [(None, ""), (1.0, "oldest")]
                     kinds += [(share, forget) for share in (0.5, 0.25) for forget in ("oldest", "reservoir")]

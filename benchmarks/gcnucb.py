@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy, dropout
 from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-import tacit
-from tacit.kernels import gcn
+import taciturn
+from taciturn.kernels import gcn
 
 FIRST, LAST = 600, 8
 GOAL = 50
@@ -52,7 +52,7 @@ class Network(torch.nn.Module):
 
 
 class PlainGCNUCB:
-    """The algorithm with PyTorch Geometric, told what tacit decided so that both see the same labels."""
+    """The algorithm with PyTorch Geometric, told what taciturn decided so that both see the same labels."""
 
     def __init__(self, arms, features):
         torch.manual_seed(SEED)
@@ -84,17 +84,17 @@ class PlainGCNUCB:
         return int(np.argmax(bounds))
 
     def learn(self, agent, node):
-        """Copy what tacit was told of a context."""
+        """Copy what taciturn was told of a context."""
         self.labels[node] = torch.from_numpy(agent._encoder.labels[node].astype(np.int64))
         self.rewards[node] = agent._rewards[node]
 
 
 def compare():
-    data = tacit.load_dataset("cora")
-    stream = tacit.Stream(data, missing=0.25, seed=SEED)
-    warm = tacit.make("gcnucb", arms=data.arms, preset="paper", seed=SEED, warmup=0)
-    tacit.evaluate(warm, tacit.Stream(data, missing=0.25, seed=SEED, steps=50))
-    agent = tacit.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
+    data = taciturn.load_dataset("cora")
+    stream = taciturn.Stream(data, missing=0.25, seed=SEED)
+    warm = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED, warmup=0)
+    taciturn.evaluate(warm, taciturn.Stream(data, missing=0.25, seed=SEED, steps=50))
+    agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
     plain = PlainGCNUCB(len(data.arms), data.X.shape[1])
     start = stream.start
     for node, x in enumerate(start.contexts.toarray()):
@@ -123,10 +123,10 @@ def compare():
     }
     return Table(
         "GCNUCB, a whole step on Cora",
-        "Milliseconds a step: join the graph, train, embed, decide, learn. tacit's networks, given to PyTorch "
+        "Milliseconds a step: join the graph, train, embed, decide, learn. taciturn's networks, given to PyTorch "
         "Geometric, give the same embeddings and, without dropout, the same gradients. "
         + versions("torch", "torch-geometric"),
-        ["steps", "tacit", "PyTorch Geometric", "ratio", "goal"],
+        ["steps", "taciturn", "PyTorch Geometric", "ratio", "goal"],
         [
             [name, shown(mine), shown(other), times(other, mine), f"{GOAL}×" if "t =" in name else ""]
             for name, (mine, other) in pairs.items()

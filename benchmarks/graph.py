@@ -1,7 +1,7 @@
 """Is the graph fast? One node into the exact k-nearest-neighbour graph, against starting over and against river.
 
 To *start over* is scikit-learn's `NearestNeighbors`, fitted to all rows: either just asked for the new node's
-neighbours (the lists of the others are then stale) or for everybody's, which is the graph that tacit has. river's
+neighbours (the lists of the others are then stale) or for everybody's, which is the graph that taciturn has. river's
 `SWINN` is approximate, keeps a sliding window and works on Python objects.
 """
 
@@ -11,9 +11,9 @@ from common import SEED, Stopwatch, Table, main, shown, times, versions
 from river.neighbors import SWINN
 from sklearn.neighbors import NearestNeighbors
 
-from tacit.agents.contexts import RowStore
-from tacit.agents.graph import ContextGraph
-from tacit.contracts import SparseRow
+from taciturn.agents.contexts import RowStore
+from taciturn.agents.graph import ContextGraph
+from taciturn.contracts import SparseRow
 
 K = 5
 SIZES = (1000, 5000, 20_000, 50_000)
@@ -61,7 +61,7 @@ def compare():
         f"Milliseconds to insert a node, k = {K}; the neighbours' distances agree with scikit-learn's. Sparse rows "
         "have 20 entries of 1000, dense ones 50. The ratios are to a refit that asks for the new node only, and to "
         "one that asks for the whole graph. " + versions("scikit-learn", "river"),
-        ["rows", "nodes", "tacit", "refit, new node", "refit, whole graph", "SWINN", "ratios", "goal"],
+        ["rows", "nodes", "taciturn", "refit, new node", "refit, whole graph", "SWINN", "ratios", "goal"],
         rows,
     )
 

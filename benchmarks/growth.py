@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from common import SEED, Stopwatch, Table, main, shown
 from threadpoolctl import threadpool_limits
 
-import tacit
-from tacit.experiments.memory import peak_mb
+import taciturn
+from taciturn.experiments.memory import peak_mb
 
 SIZES = (1000, 3000, 10_000, 30_000)
-AGENTS = ("linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb", "graphucb")
+AGENTS = ("linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb", "viewucb")
 ARMS, FEATURES, ENTRIES, STEPS = 5, 1000, 20, 30
 
 
@@ -43,7 +43,7 @@ def measure(name):
         settings["start_epochs"] = 1
     if name == "bilinucb-gcn":
         settings["imputer_params"] = {"start_epochs": 1}
-    agent, count = tacit.make(name, arms=ARMS, seed=SEED, **settings), 0
+    agent, count = taciturn.make(name, arms=ARMS, seed=SEED, **settings), 0
     rng, found = np.random.default_rng(SEED), []
     for size in SIZES:
         agent.warm_start(X[count : size - STEPS], y[count : size - STEPS])
@@ -71,7 +71,7 @@ def compare():
         f"{FEATURES} features and {ARMS} arms, all earlier contexts labelled. The exponent is fitted from t = "
         f"{SIZES[1]} on: 0 would be a step that costs the same forever, 1 one that costs as much as all contexts "
         "together, which is what a training step on all of them has to. The median leaves out the one step in many in "
-        "which graphucb solves its regressions.",
+        "which viewucb solves its regressions.",
         ["agent", *(f"t = {size}" for size in SIZES), "exponent"],
         rows,
     )

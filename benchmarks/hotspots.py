@@ -6,20 +6,20 @@ import numpy as np
 from common import SEED, Table, main, median_milliseconds, shown
 from line_profiler import LineProfiler
 
-import tacit
-from tacit.agents.encoder import GraphEncoder
-from tacit.agents.gcnucb import GCNUCB
-from tacit.kernels import gcn
-from tacit.kernels.ridge import evidence
+import taciturn
+from taciturn.agents.encoder import GraphEncoder
+from taciturn.agents.gcnucb import GCNUCB
+from taciturn.kernels import gcn
+from taciturn.kernels.ridge import evidence
 
 LAST = 100
 
 
 def profile():
     """The lines of a step by their share of it, over the last steps of Cora."""
-    data = tacit.load_dataset("cora")
-    stream = tacit.Stream(data, missing=0.25, seed=SEED)
-    agent = tacit.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
+    data = taciturn.load_dataset("cora")
+    stream = taciturn.Stream(data, missing=0.25, seed=SEED)
+    agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
     start = stream.start
     agent.warm_start(start.contexts, start.arms, start.edges)
     profiler = LineProfiler(GCNUCB._score_own, GCNUCB._evidence, GCNUCB._arrive, GraphEncoder.train, GCNUCB.feedback)

@@ -1,6 +1,6 @@
 """Is LinUCB fast? Against contextualbandits and MABWiser, over whole streams, a quarter of the answers silent.
 
-All learn from the same decisions and rewards: the arm that tacit chose, and only that arm (`one_right_arm=False`),
+All learn from the same decisions and rewards: the arm that taciturn chose, and only that arm (`one_right_arm=False`),
 because that is what the others do. After the stream, their upper bounds must be the same.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from common import SEED, Stopwatch, Table, main, shown, times, versions
 from mabwiser.mab import MAB, LearningPolicy
 
-import tacit
+import taciturn
 
 ALPHA, RIDGE = 0.25, 1.0
 GOALS = {"cnae9": 15, "cora": 15, "warfarin": 8}
@@ -26,25 +26,25 @@ def compare():
         "Milliseconds a step, the mean over the whole stream (MABWiser: over its first steps, as its time does not "
         f"depend on them), α = {ALPHA}, ridge {RIDGE}. The upper bounds of all arms agree to the last digits of their "
         "precision after the last step; contextualbandits computes in single precision, which is its default. "
-        "The last column is tacit as the paper has it, where a right answer teaches all arms. "
+        "The last column is taciturn as the paper has it, where a right answer teaches all arms. "
         + versions("contextualbandits", "mabwiser"),
         [
             "stream",
             "arms × features",
-            "tacit",
+            "taciturn",
             "contextualbandits",
             "MABWiser",
             "ratios",
             "goal",
-            "tacit, all arms learn",
+            "taciturn, all arms learn",
         ],
         rows,
     )
 
 
 def compare_on(name, goal):
-    data = tacit.load_dataset(name)
-    stream = tacit.Stream(data, missing=0.25, seed=SEED)
+    data = taciturn.load_dataset(name)
+    stream = taciturn.Stream(data, missing=0.25, seed=SEED)
     arms = len(data.arms)
     for steps in (100, None):  # the first time compiles
         ours, _ = run(data, stream, one_right_arm=False, steps=steps)
@@ -90,7 +90,7 @@ def compare_on(name, goal):
 
 
 def fresh(data, *, one_right_arm):
-    return tacit.make("linucb", arms=data.arms, alpha=ALPHA, ridge=RIDGE, one_right_arm=one_right_arm, seed=SEED)
+    return taciturn.make("linucb", arms=data.arms, alpha=ALPHA, ridge=RIDGE, one_right_arm=one_right_arm, seed=SEED)
 
 
 def run(data, stream, *, one_right_arm, steps):
@@ -109,7 +109,7 @@ def run(data, stream, *, one_right_arm, steps):
 
 
 def same(agent, theirs, x, tolerance):
-    """The upper bounds at a context must be equal. Asking tacit changes its memory of contexts, not its regressions."""
+    """The upper bounds at a context must be equal; asking changes no regression."""
     decision = agent.decide(x[0])
     np.testing.assert_allclose(decision.scores + decision.widths, theirs, rtol=tolerance, atol=tolerance)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 os.sched_setaffinity(0, {0})
 import uvicorn
 from fastapi import FastAPI
-from tacit.service.run import opened_app, opened_journal, serve
+from taciturn.service.run import opened_app, opened_journal, serve
 
 nothing = FastAPI()
 
@@ -153,14 +153,14 @@ def main():
     given = options.parse_args()
     os.sched_setaffinity(0, {1})
     nothing_paths = "/decide", "/reward"
-    with Server("nothing") as nothing, tempfile.TemporaryDirectory() as folder, Server(folder) as tacit:
-        asyncio.run(create(tacit.port, "shop", max_nodes=20_000))
+    with Server("nothing") as nothing, tempfile.TemporaryDirectory() as folder, Server(folder) as taciturn:
+        asyncio.run(create(taciturn.port, "shop", max_nodes=20_000))
         paths = "/v1/agents/shop/decisions", "/v1/agents/shop/decisions/{id}/reward"
         row("concurrency", "round trips/s", "p50 ms", "p99 ms", "doing nothing/s", "p50 ms", "p99 ms", "share")
         row(*["---"] * 8)
         for concurrency in (1, 16, 64):
             idle = asyncio.run(measure(nothing.port, single, nothing_paths, concurrency, given.seconds))
-            busy = asyncio.run(measure(tacit.port, single, paths, concurrency, given.seconds))
+            busy = asyncio.run(measure(taciturn.port, single, paths, concurrency, given.seconds))
             cells = [f"{rate:.0f} | {p50:.1f} | {p99:.1f}" for rate, p50, p99 in (busy, idle)]
             row(concurrency, *cells, f"{busy[0] / idle[0]:.0%}")
         paths = "/v1/agents/shop/decisions", "/v1/agents/shop/rewards"
@@ -168,18 +168,18 @@ def main():
         row("batches of 100, concurrency", "decisions/s", "p50 ms", "p99 ms")
         row(*["---"] * 4)
         for concurrency in (1, 16, 64):
-            rate, p50, p99 = asyncio.run(measure(tacit.port, batches, paths, concurrency, given.seconds))
+            rate, p50, p99 = asyncio.run(measure(taciturn.port, batches, paths, concurrency, given.seconds))
             row(concurrency, f"{100 * rate:.0f}", f"{p50:.1f}", f"{p99:.1f}")
-        asyncio.run(create(tacit.port, "long", max_nodes=20_000))
+        asyncio.run(create(taciturn.port, "long", max_nodes=20_000))
         paths = "/v1/agents/long/decisions", "/v1/agents/long/rewards"
         print()
         row("decisions", "resident MB")
         row("---", "---")
         done = 0
         while done < given.decisions:
-            rate, *_ = asyncio.run(measure(tacit.port, batches, paths, 4, 10))
+            rate, *_ = asyncio.run(measure(taciturn.port, batches, paths, 4, 10))
             done += int(1000 * rate)
-            row(done, f"{tacit.resident():.0f}")
+            row(done, f"{taciturn.resident():.0f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long does the whole reproduction take? `tacit reproduce all --jobs 2` into an empty folder."""
+"""How long does the whole reproduction take? `taciturn reproduce all --jobs 2` into an empty folder."""
 
 import subprocess
 import sys
@@ -12,13 +12,13 @@ GOAL = 20
 
 def reproduce():
     watch = Stopwatch()
-    tacit = Path(sys.executable).with_name("tacit")
+    taciturn = Path(sys.executable).with_name("taciturn")
     with tempfile.TemporaryDirectory() as folder, watch():
-        subprocess.run([tacit, "reproduce", "all", "--jobs", "2", "--out", folder], check=True)
+        subprocess.run([taciturn, "reproduce", "all", "--jobs", "2", "--out", folder], check=True)
     minutes = watch.laps[0] / 60
     return Table(
         "The whole",
-        "`tacit reproduce all --jobs 2`: Table 1, Table 2 and the figures, 690 runs.",
+        "`taciturn reproduce all --jobs 2`: Table 1, Table 2 and the figures, 690 runs.",
         ["minutes", "goal"],
         [[f"{minutes:.1f}", f"under {GOAL}"]],
     )

@@ -30,7 +30,7 @@ def main():
             subprocess.run([sys.executable, HERE / f"{part}.py", "--json", target], check=True)
             tables[part] = [Table(**table) for table in json.loads(target.read_text(encoding="utf-8"))]
     draw_growth(tables["growth"][0], DOCS / "growth.png")
-    text = [HEAD.format(machine=machine(), versions=versions("tacit", "numpy", "scipy", "numba"))]
+    text = [HEAD.format(machine=machine(), versions=versions("taciturn", "numpy", "scipy", "numba"))]
     for part in PARTS:
         text += [markdown(table) for table in tables[part]]
         if part == "growth":

@@ -1,4 +1,4 @@
-"""Data beyond what ships with scikit-learn comes through TACIT_DATA; without it those tests skip and say why."""
+"""Data beyond what ships with scikit-learn comes through TACITURN_DATA; without it those tests skip and say why."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import tacit
+import taciturn
 
 settings.register_profile("ci", derandomize=True)  # what lands is judged on the same examples every time
 if "CI" in os.environ:
@@ -18,9 +18,9 @@ def real():
     """Load a real data set by name."""
 
     def load(name, **options):
-        if "TACIT_DATA" not in os.environ:
-            pytest.skip("TACIT_DATA does not name a folder with the real data sets")
-        return tacit.load_dataset(name, **options)
+        if "TACITURN_DATA" not in os.environ:
+            pytest.skip("TACITURN_DATA does not name a folder with the real data sets")
+        return taciturn.load_dataset(name, **options)
 
     return load
 
@@ -28,6 +28,6 @@ def real():
 @pytest.fixture(scope="session")
 def real_folder():
     """The folder of real data."""
-    if "TACIT_DATA" not in os.environ:
-        pytest.skip("TACIT_DATA does not name a folder with the real data sets")
-    return Path(os.environ["TACIT_DATA"])
+    if "TACITURN_DATA" not in os.environ:
+        pytest.skip("TACITURN_DATA does not name a folder with the real data sets")
+    return Path(os.environ["TACITURN_DATA"])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 
-def tacit(*arguments, cwd=None):
-    command = [sys.executable, "-m", "tacit", *map(str, arguments)]
+def taciturn(*arguments, cwd=None):
+    command = [sys.executable, "-m", "taciturn", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
 
 
@@ -32,7 +32,7 @@ def test_run_on_your_own_file_and_resume(own_file, tmp_path):
     out = tmp_path / "results"
     arguments = ["run", "--data", own_file / "own.csv", "--label", "best", "--edges", own_file / "edges.csv"]
     arguments += ["--methods", "linucb,gcnucb", "--missing", "0,context:.5", "--seeds", "2", "--out", out, "--json"]
-    first = tacit(*arguments)
+    first = taciturn(*arguments)
     assert first.returncode == 0, first.stderr
     records = json.loads(first.stdout)
     assert len(records) == 8
@@ -41,7 +41,7 @@ def test_run_on_your_own_file_and_resume(own_file, tmp_path):
     lines = (out / "runs.jsonl").read_text()
     by_id = sorted((json.loads(line) for line in lines.splitlines()), key=lambda record: record["id"])
     assert by_id == sorted(records, key=lambda record: record["id"])
-    again = tacit(*arguments)
+    again = taciturn(*arguments)
     assert json.loads(again.stdout) == records
     assert (out / "runs.jsonl").read_text() == lines
 
@@ -51,7 +51,7 @@ def test_run_from_a_file_with_flags_on_top(own_file, tmp_path):
     spec.write_text(
         f'data = ["{own_file / "own.npz"}"]\nmethods = "linucb"\nmissing = [0.5]\nseeds = 3\n[params]\nalpha = 0.1\n'
     )
-    result = tacit(
+    result = taciturn(
         "run", spec, "--delay", "geometric:5", "--seeds", 1, "--steps", 40, "--out", tmp_path / "o", "--json"
     )
     (record,) = json.loads(result.stdout)
@@ -59,16 +59,16 @@ def test_run_from_a_file_with_flags_on_top(own_file, tmp_path):
 
 
 OWN_AGENT = """
-import tacit
+import taciturn
 
-class Mine(tacit.LinUCB):
+class Mine(taciturn.LinUCB):
     pass
 
-class Breaks(tacit.LinUCB):
+class Breaks(taciturn.LinUCB):
     def _score(self, node):
         raise RuntimeError("no idea")
 
-class BreaksLate(tacit.LinUCB):
+class BreaksLate(taciturn.LinUCB):
     def _score(self, node):
         if node > 250 and self.seed == 1:
             raise RuntimeError("tired")
@@ -79,7 +79,7 @@ class BreaksLate(tacit.LinUCB):
 def test_an_agent_of_your_own_is_checked_and_stands_in_the_same_table(own_file, tmp_path):
     (tmp_path / "mine.py").write_text(OWN_AGENT)
     arguments = ["run", "--data", own_file / "own.npz", "--methods", "linucb", "--seeds", 2, "--out", "o", "--json"]
-    records = json.loads(tacit(*arguments, "--agent", "mine:Mine", cwd=tmp_path).stdout)
+    records = json.loads(taciturn(*arguments, "--agent", "mine:Mine", cwd=tmp_path).stdout)
     accuracies = {(record["method"], record["seed"]): record["accuracy"] for record in records}
     assert accuracies["mine:Mine", 1] == accuracies["linucb", 1]
     for agent, message in (
@@ -87,7 +87,7 @@ def test_an_agent_of_your_own_is_checked_and_stands_in_the_same_table(own_file, 
         ("mine:Absent", "no agent at"),
         ("absent:A", "no agent"),
     ):
-        refused = tacit(*arguments, "--agent", agent, cwd=tmp_path)
+        refused = taciturn(*arguments, "--agent", agent, cwd=tmp_path)
         assert refused.returncode == 2
         assert message in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1
@@ -98,7 +98,7 @@ def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path, job
     (tmp_path / "mine.py").write_text(OWN_AGENT)
     arguments = ["run", "--data", "digits", "--agent", "mine:BreaksLate", "--seeds", 3, "--steps", 300, "--out", "o"]
     arguments += ["--json", "--jobs", jobs]
-    result = tacit(*arguments, cwd=tmp_path)
+    result = taciturn(*arguments, cwd=tmp_path)
     assert result.returncode == 1
     assert "1 of 3 runs failed" in result.stderr
     assert "RuntimeError: tired" in result.stderr
@@ -106,20 +106,20 @@ def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path, job
     assert [record["error"] is None for record in records] == [True, False, True]
     assert "in _score" in records[1]["details"]
     (tmp_path / "mine.py").write_text(OWN_AGENT.replace('raise RuntimeError("tired")', "pass"))
-    mended = json.loads(tacit(*arguments, cwd=tmp_path).stdout)
+    mended = json.loads(taciturn(*arguments, cwd=tmp_path).stdout)
     assert all(record["error"] is None for record in mended)
 
 
 def test_runs_of_other_experiments_in_the_folder_are_kept_and_mentioned(own_file, tmp_path):
     arguments = ["run", "--data", own_file / "own.npz", "--methods", "linucb", "--out", tmp_path, "--jobs", 1]
-    tacit(*arguments, "--seeds", 2)
-    result = tacit(*arguments, "--seeds", 1)
+    taciturn(*arguments, "--seeds", 2)
+    result = taciturn(*arguments, "--seeds", 1)
     assert "also holds 1 runs of other experiments; they are kept" in result.stderr
     assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 2
 
 
 def test_run_prints_a_table(own_file, tmp_path):
-    result = tacit("run", "--data", own_file / "own.npz", "--methods", "linucb", "--seeds", 2, "--out", tmp_path)
+    result = taciturn("run", "--data", own_file / "own.npz", "--methods", "linucb", "--seeds", 2, "--out", tmp_path)
     assert result.returncode == 0
     assert "linucb" in result.stdout
     assert "50%" in result.stdout
@@ -127,22 +127,22 @@ def test_run_prints_a_table(own_file, tmp_path):
 
 
 def test_datasets():
-    listed = {row["name"]: row for row in json.loads(tacit("datasets", "list", "--json").stdout)}
+    listed = {row["name"]: row for row in json.loads(taciturn("datasets", "list", "--json").stdout)}
     assert set(listed) == {"digits", "cnae9", "internet-ads", "warfarin", "cora"}
     assert listed["digits"]["here"]
     assert listed["warfarin"]["terms"] == "CC BY-SA 4.0"
-    assert "cnae9" in tacit("datasets").stdout
-    assert {row["name"] for row in json.loads(tacit("datasets", "--json").stdout)} == set(listed)
-    info = json.loads(tacit("datasets", "info", "digits", "--json").stdout)
+    assert "cnae9" in taciturn("datasets").stdout
+    assert {row["name"] for row in json.loads(taciturn("datasets", "--json").stdout)} == set(listed)
+    info = json.loads(taciturn("datasets", "info", "digits", "--json").stdout)
     assert (info["rows"], info["features"], sum(info["arms"].values())) == (1797, 64, 1797)
-    assert "scikit-learn" in tacit("datasets", "fetch", "digits").stdout
+    assert "scikit-learn" in taciturn("datasets", "fetch", "digits").stdout
 
 
 def test_demo_shows_a_table_and_draws_a_picture(tmp_path):
-    result = tacit("demo", "--out", tmp_path / "demo", "--json")
+    result = taciturn("demo", "--out", tmp_path / "demo", "--json")
     assert result.returncode == 0, result.stderr
     records = json.loads(result.stdout)
-    assert [record["method"] for record in records] == ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "graphucb"]
+    assert [record["method"] for record in records] == ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb"]
     assert (tmp_path / "demo" / "running-accuracy.png").stat().st_size > 10_000
     assert (tmp_path / "demo" / "running-accuracy.png").read_bytes().startswith(b"\x89PNG")
 
@@ -168,7 +168,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(case, tmp_path):
     arguments, message = BAD[case]
-    result = tacit(*arguments, cwd=tmp_path)
+    result = taciturn(*arguments, cwd=tmp_path)
     assert result.returncode == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
@@ -180,18 +180,18 @@ def test_bad_input_is_one_line_and_exit_code_2(case, tmp_path):
     "command", [[], ["demo"], ["run"], ["datasets"], ["datasets", "list"], ["datasets", "fetch"], ["datasets", "info"]]
 )
 def test_help_has_an_example(command):
-    result = tacit(*command, "--help")
+    result = taciturn(*command, "--help")
     assert result.returncode == 0
     assert "Example" in result.stdout
 
 
 def test_info_on_your_own_file(own_file):
-    info = json.loads(tacit("datasets", "info", own_file / "own.csv", "--label", "best", "--json").stdout)
+    info = json.loads(taciturn("datasets", "info", own_file / "own.csv", "--label", "best", "--json").stdout)
     assert (info["rows"], info["features"], info["edges"]) == (90, 5, None)
 
 
 def test_nothing_at_all_shows_the_help():
-    result = tacit()
+    result = taciturn()
     assert "Usage" in result.stdout
     assert result.stderr == ""
 
@@ -200,19 +200,19 @@ def test_demo_without_matplotlib_shows_the_table_and_says_what_is_missing(tmp_pa
     (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError('no', name='matplotlib')")
     folder = str(tmp_path)
     code = f"import sys; sys.path.insert(0, {folder!r}); sys.argv[1:] = ['demo', '--out', {folder!r}, '--json']"
-    code += "; from tacit.cli import main; main()"
+    code += "; from taciturn.cli import main; main()"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, len(json.loads(result.stdout))) == (2, 5)
-    assert "pip install 'tacit[plot]'" in result.stderr
+    assert "pip install '.[plot]' in a checkout" in result.stderr
 
 
 def test_version():
-    assert tacit("--version").stdout.strip().count(".") == 2
+    assert taciturn("--version").stdout.strip().count(".") == 2
 
 
 def test_quick_paths_import_nothing_heavy():
     heavy = "{'numba', 'scipy', 'sklearn', 'matplotlib', 'pooch', 'requests'}"
-    for quick in ("import tacit", "import tacit.cli"):
+    for quick in ("import taciturn", "import taciturn.cli"):
         code = f"{quick}; import sys; print({heavy} & set(sys.modules))"
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert result.stdout.strip() == "set()", quick

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit import ope
-from tacit.errors import TacitError
+from taciturn import ope
+from taciturn.errors import TaciturnError
 
 PAGE = Path(__file__).parent.parent / "docs" / "off-policy.md"
 REPEATS = 800
@@ -219,7 +219,7 @@ def test_estimates_are_what_the_formulas_say(problem):
     }
     for kind, estimate in estimators.items():
         if lost or not (picked * log.heard).any():
-            with pytest.raises(TacitError, match="never heard of" if lost else "cannot judge"):
+            with pytest.raises(TaciturnError, match="never heard of" if lost else "cannot judge"):
                 estimate()
             continue
         got = estimate()
@@ -327,7 +327,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
 def test_what_does_not_fit_is_refused_in_one_line(call, message):
-    with pytest.raises(TacitError, match=re.escape(message)) as error:
+    with pytest.raises(TaciturnError, match=re.escape(message)) as error:
         call()
     assert "\n" not in str(error.value)
 

@@ -22,7 +22,7 @@ def test_python_blocks_run(code, request):
         request.getfixturevalue("real_folder")
     names = {"__name__": "readme"}
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - our own words
-    assert "tacit" in names
+    assert "taciturn" in names
 
 
 def test_the_page_from_notebook_to_production_runs(tmp_path, monkeypatch, capsys):
@@ -39,8 +39,8 @@ def test_the_section_about_serving_runs_in_an_empty_folder(tmp_path, capsys):
     if shutil.which("curl") is None:
         pytest.skip("there is no curl")
     commands = re.findall(r"^\$ (.*)", SERVE, re.MULTILINE)
-    assert commands[:2] == ["pip install 'tacit[serve]'", "tacit serve"]
-    serve = [sys.executable, "-m", "tacit", "serve", "--port", "0"]
+    assert commands[:2] == ["pip install '.[serve]'", "taciturn serve"]
+    serve = [sys.executable, "-m", "taciturn", "serve", "--port", "0"]
     with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
         line = service.stdout.readline()
         port = re.search(r":(\d+)/", line)[1]
@@ -59,7 +59,7 @@ def test_the_section_about_serving_runs_in_an_empty_folder(tmp_path, capsys):
             assert "shop" in page
         finally:
             service.terminate()
-    assert (tmp_path / "tacit-data" / "journal.db").exists()
+    assert (tmp_path / "taciturn-data" / "journal.db").exists()
 
 
 def test_both_commands_are_there():

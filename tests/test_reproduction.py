@@ -1,17 +1,17 @@
-"""The paper's numbers, on the real data. Means of few seeds, so the margins are wide; the full table is `tacit run`."""
+"""The paper's numbers on the real data: means of few seeds with wide margins; `taciturn reproduce` has them all."""
 
 import numpy as np
 import pytest
 
-import tacit
-from tacit.registry import preset_file
+import taciturn
+from taciturn.registry import preset_file
 
 
 def mean_percent(data, method, missing, seeds):
     traces = [
-        tacit.evaluate(
-            tacit.make(method, arms=data.arms, preset="paper", seed=seed),
-            tacit.Stream(data, missing=missing, seed=seed),
+        taciturn.evaluate(
+            taciturn.make(method, arms=data.arms, preset="paper", seed=seed),
+            taciturn.Stream(data, missing=missing, seed=seed),
         )
         for seed in range(seeds)
     ]

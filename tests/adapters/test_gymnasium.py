@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import tacit
-from tacit.adapters.gymnasium import TacitEnv, run
-from tacit.errors import InvalidReward, TacitError
-from tacit.experiments.checks import toy_data
+import taciturn
+from taciturn.adapters.gymnasium import TaciturnEnv, run
+from taciturn.errors import InvalidReward, TaciturnError
+from taciturn.experiments.checks import toy_data
 
 
 @pytest.mark.parametrize("missing", [0.0, "reward:0.5"])
 def test_gymnasiums_own_checker_has_nothing_to_say(missing):
-    stream = tacit.Stream(toy_data(), missing=missing)
-    gym.register("tacit/Stream-v0", TacitEnv)  # what has a name is checked more thoroughly
+    stream = taciturn.Stream(toy_data(), missing=missing)
+    gym.register("taciturn/Stream-v0", TaciturnEnv)  # what has a name is checked more thoroughly
     try:
-        check_env(gym.make("tacit/Stream-v0", stream=stream).unwrapped)  # warnings are errors here
+        check_env(gym.make("taciturn/Stream-v0", stream=stream).unwrapped)  # warnings are errors here
     finally:
-        del gym.registry["tacit/Stream-v0"]
+        del gym.registry["taciturn/Stream-v0"]
 
 
 def test_an_episode_is_the_stream():
-    stream = tacit.Stream(toy_data(), missing=0.5, seed=3)
-    env = TacitEnv(stream)
+    stream = taciturn.Stream(toy_data(), missing=0.5, seed=3)
+    env = TaciturnEnv(stream)
     observation, _ = env.reset()
     for count, round in enumerate(stream, start=1):
         np.testing.assert_array_equal(observation, round.context.toarray()[0])
@@ -33,25 +33,25 @@ def test_an_episode_is_the_stream():
         assert info == {"reward_observed": answer is not None}
         assert reward == (0.0 if answer is None else answer)
         assert (terminated, truncated) == (count == len(stream), False)
-    with pytest.raises(TacitError, match="call reset first"):
+    with pytest.raises(TaciturnError, match="call reset first"):
         env.step(np.int64(0))
     again, _ = env.reset(seed=5)
     np.testing.assert_array_equal(again, next(iter(stream)).context.toarray()[0])
 
 
-@pytest.mark.parametrize("method", ["linucb", "graphucb"])
+@pytest.mark.parametrize("method", ["linucb", "viewucb"])
 def test_an_agent_is_told_in_gymnasium_what_evaluate_tells_it(method):
-    stream = tacit.Stream(toy_data(), missing=0.4, seed=1)
-    trace = tacit.evaluate(tacit.make(method, arms=stream.arms), stream)
-    agent = tacit.make(method, arms=stream.arms)
+    stream = taciturn.Stream(toy_data(), missing=0.4, seed=1)
+    trace = taciturn.evaluate(taciturn.make(method, arms=stream.arms), stream)
+    agent = taciturn.make(method, arms=stream.arms)
     agent.warm_start(stream.start.contexts, stream.start.arms)
-    np.testing.assert_array_equal(run(agent, TacitEnv(stream)), trace.rewards)
+    np.testing.assert_array_equal(run(agent, TaciturnEnv(stream)), trace.rewards)
     assert np.isnan(trace.rewards).sum() == round(0.4 * len(stream))
 
 
 def test_the_agent_goes_on_over_episodes():
-    stream = tacit.Stream(toy_data(), seed=0)
-    told = run(tacit.LinUCB(arms=stream.arms), TacitEnv(stream), episodes=3).reshape(3, -1)
+    stream = taciturn.Stream(toy_data(), seed=0)
+    told = run(taciturn.LinUCB(arms=stream.arms), TaciturnEnv(stream), episodes=3).reshape(3, -1)
     assert told.shape[1] == len(stream)
     assert told[2].mean() > told[0].mean()
 
@@ -78,7 +78,7 @@ class Announced(gym.ObservationWrapper):
 def test_any_environment_with_discrete_actions_and_a_box():
     env, actions = gym.make("CartPole-v1"), []
     env.reset(seed=0)
-    agent = tacit.LinUCB(arms=["left", "right"])
+    agent = taciturn.LinUCB(arms=["left", "right"])
     told = run(agent, Announced(env, actions), episodes=2)
     places = agent.log()["arms"]
     assert actions == (places + 5).tolist()
@@ -88,7 +88,7 @@ def test_any_environment_with_discrete_actions_and_a_box():
 
 
 def test_a_copy_of_an_environment_goes_on_alone():
-    env = TacitEnv(tacit.Stream(toy_data()))
+    env = TaciturnEnv(taciturn.Stream(toy_data()))
     env.reset()
     other = copy.deepcopy(env)
     here, there = env.step(np.int64(0)), other.step(np.int64(0))
@@ -98,27 +98,27 @@ def test_a_copy_of_an_environment_goes_on_alone():
 
 def test_what_does_not_fit_is_refused():
     data = toy_data()
-    env = TacitEnv(tacit.Stream(data))
-    agent = tacit.LinUCB(arms=data.arms)
-    with pytest.raises(TacitError, match="3 actions and the agent 2 arms"):
-        run(tacit.LinUCB(arms=2), env)
-    with pytest.raises(TacitError, match="Discrete on a Box"):
+    env = TaciturnEnv(taciturn.Stream(data))
+    agent = taciturn.LinUCB(arms=data.arms)
+    with pytest.raises(TaciturnError, match="3 actions and the agent 2 arms"):
+        run(taciturn.LinUCB(arms=2), env)
+    with pytest.raises(TaciturnError, match="Discrete on a Box"):
         run(agent, gym.make("FrozenLake-v1"))
-    with pytest.raises(TacitError, match="episodes=0"):
+    with pytest.raises(TaciturnError, match="episodes=0"):
         run(agent, env, episodes=0)
-    with pytest.raises(TacitError, match="delay=0"):
-        TacitEnv(tacit.Stream(data, delay=2))
-    with pytest.raises(TacitError, match="call reset first"):
+    with pytest.raises(TaciturnError, match="delay=0"):
+        TaciturnEnv(taciturn.Stream(data, delay=2))
+    with pytest.raises(TaciturnError, match="call reset first"):
         env.step(np.int64(0))
     env.reset()
-    with pytest.raises(TacitError, match="action 3 is not allowed"):
+    with pytest.raises(TaciturnError, match="action 3 is not allowed"):
         env.step(3)
     with pytest.raises(InvalidReward, match="reward -"):
-        run(tacit.LinUCB(arms=3), gym.make("Acrobot-v1"))
+        run(taciturn.LinUCB(arms=3), gym.make("Acrobot-v1"))
 
 
 def test_without_gymnasium_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    monkeypatch.delitem(sys.modules, "tacit.adapters.gymnasium")
-    with pytest.raises(ImportError, match=r"pip install 'tacit\[gymnasium\]'"):
-        import tacit.adapters.gymnasium  # noqa: F401
+    monkeypatch.delitem(sys.modules, "taciturn.adapters.gymnasium")
+    with pytest.raises(ImportError, match=r"pip install '.\[gymnasium\]' in a checkout"):
+        import taciturn.adapters.gymnasium  # noqa: F401

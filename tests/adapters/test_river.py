@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from river import bandit, stats
 
-import tacit
-from tacit.adapters.obp import replay
-from tacit.adapters.river import TacitPolicy
-from tacit.errors import TacitError, UnknownArm
-from tacit.experiments.checks import toy_data
+import taciturn
+from taciturn.adapters.obp import replay
+from taciturn.adapters.river import TaciturnPolicy
+from taciturn.errors import TaciturnError, UnknownArm
+from taciturn.experiments.checks import toy_data
 
 
 class HeardSum(stats.Sum):
@@ -33,11 +33,11 @@ def logged(silent=0.0, seed=0):
     return data.arms, history, {"context": X, "action": actions, "reward": rewards, "n_actions": len(data.arms)}
 
 
-@pytest.mark.parametrize("method", ["linucb", "graphucb"])
+@pytest.mark.parametrize("method", ["linucb", "viewucb"])
 @pytest.mark.parametrize("silent", [0.0, 0.4])
-def test_river_replays_a_log_on_an_agent_as_tacit_does(method, silent):
+def test_river_replays_a_log_on_an_agent_as_taciturn_does(method, silent):
     arms, history, feedback = logged(silent)
-    policy, agent = TacitPolicy(tacit.make(method, arms=arms)), tacit.make(method, arms=arms)
+    policy, agent = TaciturnPolicy(taciturn.make(method, arms=arms)), taciturn.make(method, arms=arms)
     total, used = bandit.evaluate_offline(policy, history, HeardSum())
     rounds = replay(agent, feedback)
     assert used == len(rounds)
@@ -49,14 +49,14 @@ def test_river_replays_a_log_on_an_agent_as_tacit_does(method, silent):
 def test_an_agent_learns_in_rivers_hands():
     arms, history, _ = logged()
     chance, tried = bandit.evaluate_offline(bandit.RandomPolicy(seed=0), history)
-    earned, used = bandit.evaluate_offline(TacitPolicy(tacit.LinUCB(arms=arms)), history)
+    earned, used = bandit.evaluate_offline(TaciturnPolicy(taciturn.LinUCB(arms=arms)), history)
     assert used > 60
     assert earned.get() / used > 0.8
     assert chance.get() / tried < 0.5
 
 
 def test_silence_reaches_the_agent_and_only_counts_the_pull():
-    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"]))
+    policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"]))
     for reward in (1.0, None, math.nan):
         arm = policy.pull(["a", "b"], {"x": 1.0})
         policy.update(arm, {"x": 1.0}, reward)
@@ -66,7 +66,7 @@ def test_silence_reaches_the_agent_and_only_counts_the_pull():
 
 
 def test_only_arms_on_offer_are_pulled():
-    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b", "c"]))
+    policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b", "c"]))
     for offered in (["b"], ["c"], ["b", "c"], ["c", "b", "a"]):
         arm = policy.pull(offered, {"x": 1.0})
         assert arm in offered
@@ -76,7 +76,7 @@ def test_only_arms_on_offer_are_pulled():
 
 
 def test_a_pull_without_an_update_is_withdrawn_by_the_next():
-    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"]))
+    policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"]))
     policy.pull(["a", "b"], {"x": 1.0})
     arm = policy.pull(["a", "b"], {"x": 2.0})
     policy.update(arm, {"x": 2.0}, 1)
@@ -86,7 +86,7 @@ def test_a_pull_without_an_update_is_withdrawn_by_the_next():
 
 def test_an_update_for_another_arm_or_a_late_one_is_learned_from():
     arms = ["a", "b"]
-    policy, other = TacitPolicy(tacit.LinUCB(arms=arms)), tacit.LinUCB(arms=arms)
+    policy, other = TaciturnPolicy(taciturn.LinUCB(arms=arms)), taciturn.LinUCB(arms=arms)
     assert policy.pull(arms, {"x": 1.0, "y": 0.0}) == "a"
     policy.pull(arms, {"x": 0.0, "y": 1.0})
     for arm, reward in (("b", 1), ("a", 0)):  # late, and once for an arm that the agent would not take now
@@ -100,7 +100,7 @@ def test_an_update_for_another_arm_or_a_late_one_is_learned_from():
 
 
 def test_a_clone_has_the_parameters_and_has_learned_nothing():
-    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"], alpha=0.3))
+    policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"], alpha=0.3))
     policy.update(policy.pull(["a", "b"], {"x": 1.0}), {"x": 1.0}, 1)
     clone = policy.clone()
     assert clone.agent.params == policy.agent.params
@@ -110,13 +110,13 @@ def test_a_clone_has_the_parameters_and_has_learned_nothing():
 
 
 def test_what_is_wrong_is_said():
-    policy = TacitPolicy(tacit.LinUCB(arms=["a", "b"]))
+    policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"]))
     with pytest.raises(TypeError, match="a context and a reward"):
         policy.update("a", {"x": 1.0})
-    with pytest.raises(TacitError, match="a context is"):
+    with pytest.raises(TaciturnError, match="a context is"):
         policy.pull(["a", "b"])
     policy.pull(["a", "b"], {"x": 1.0})
-    with pytest.raises(TacitError, match="reward 3 is not allowed"):
+    with pytest.raises(TaciturnError, match="reward 3 is not allowed"):
         policy.update("a", {"x": 1.0}, 3)
     policy.update("a", {"x": 1.0}, 1)
     assert policy.agent.log()["rewards"].tolist() == [1.0]
@@ -124,6 +124,6 @@ def test_what_is_wrong_is_said():
 
 def test_without_river_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "river", None)
-    monkeypatch.delitem(sys.modules, "tacit.adapters.river")
-    with pytest.raises(ImportError, match=r"pip install 'tacit\[river\]'"):
-        import tacit.adapters.river  # noqa: F401
+    monkeypatch.delitem(sys.modules, "taciturn.adapters.river")
+    with pytest.raises(ImportError, match=r"pip install '.\[river\]' in a checkout"):
+        import taciturn.adapters.river  # noqa: F401

@@ -4,10 +4,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import tacit
-from tacit.adapters.sklearn import PartialFitAgent
-from tacit.errors import TacitError, UnknownArm
-from tacit.experiments.checks import toy_data
+import taciturn
+from taciturn.adapters.sklearn import PartialFitAgent
+from taciturn.errors import TaciturnError, UnknownArm
+from taciturn.experiments.checks import toy_data
 
 
 def decisions(silent=0.3, seed=0):
@@ -18,10 +18,10 @@ def decisions(silent=0.3, seed=0):
     return data.X.toarray(), np.array(data.arms)[places], rewards
 
 
-@pytest.mark.parametrize("method", ["linucb", "graphucb"])
+@pytest.mark.parametrize("method", ["linucb", "viewucb"])
 def test_partial_fit_is_decide_and_feedback(method):
     X, arms, rewards = decisions()
-    agent = tacit.make(method, arms=toy_data().arms)
+    agent = taciturn.make(method, arms=toy_data().arms)
     by_hand = agent.fork()
     model = PartialFitAgent(agent).partial_fit(X[:50], arms[:50], rewards[:50])
     model.partial_fit(sp.csr_matrix(X[50:]), arms[50:].tolist(), list(rewards[50:]))
@@ -37,10 +37,10 @@ def test_partial_fit_is_decide_and_feedback(method):
     assert len(agent.log()["ids"]) == 0  # the parameter stays as it was
 
 
-@pytest.mark.parametrize("method", ["linucb", "graphucb"])
+@pytest.mark.parametrize("method", ["linucb", "viewucb"])
 def test_predictions_leave_no_trace_and_know_nothing_of_each_other(method):
     X, arms, rewards = decisions()
-    model = PartialFitAgent(tacit.make(method, arms=toy_data().arms)).partial_fit(X, arms, rewards)
+    model = PartialFitAgent(taciturn.make(method, arms=toy_data().arms)).partial_fit(X, arms, rewards)
     chosen, scores = model.predict(X), model.decision_function(X)
     np.testing.assert_array_equal(model.predict(X[::-1]), chosen[::-1])
     np.testing.assert_array_equal(model.decision_function(X[30:31])[0], scores[30])
@@ -53,7 +53,7 @@ def test_predictions_leave_no_trace_and_know_nothing_of_each_other(method):
 def test_a_clone_has_learned_nothing_and_keeps_the_labelled_start():
     X, arms, rewards = decisions()
     data = toy_data()
-    agent = tacit.LinUCB(arms=data.arms, alpha=0.2)
+    agent = taciturn.LinUCB(arms=data.arms, alpha=0.2)
     agent.warm_start(data.X[:30], np.array(data.arms)[data.y[:30]])
     model = PartialFitAgent(agent).partial_fit(X, arms, rewards)
     twin = clone(model)
@@ -63,13 +63,13 @@ def test_a_clone_has_learned_nothing_and_keeps_the_labelled_start():
     twin.partial_fit(X, arms, rewards)
     np.testing.assert_array_equal(twin.decision_function(X), model.decision_function(X))
     assert model.get_params() == {"agent": agent}
-    other = tacit.LinUCB(arms=2)
+    other = taciturn.LinUCB(arms=2)
     assert model.set_params(agent=other).agent is other
 
 
 def test_arms_come_back_by_their_own_names():
     for names, kind in (([10, 20], "i"), (["a", "b"], "U"), ([("a", 1), None], "O")):
-        model = PartialFitAgent(tacit.LinUCB(arms=names)).partial_fit([[1.0], [1.0]], names, [1, 0])
+        model = PartialFitAgent(taciturn.LinUCB(arms=names)).partial_fit([[1.0], [1.0]], names, [1, 0])
         assert model.classes_.tolist() == names
         chosen = model.predict([[1.0]])
         assert chosen.tolist() == names[:1]
@@ -77,14 +77,14 @@ def test_arms_come_back_by_their_own_names():
 
 
 def test_what_is_wrong_is_refused_before_anything_is_learned():
-    model = PartialFitAgent(tacit.LinUCB(arms=["a", "b"]))
+    model = PartialFitAgent(taciturn.LinUCB(arms=["a", "b"]))
     with pytest.raises(NotFittedError):
         model.predict([[1.0]])
-    with pytest.raises(TacitError, match="2 contexts, 1 arms and 2 rewards"):
+    with pytest.raises(TaciturnError, match="2 contexts, 1 arms and 2 rewards"):
         model.partial_fit([[1.0], [2.0]], ["a"], [1, 0])
     with pytest.raises(UnknownArm, match="unknown arm 'c'"):
         model.partial_fit([[1.0], [2.0]], ["a", "c"], [1, 0])
-    with pytest.raises(TacitError, match="NaN for silence"):
+    with pytest.raises(TaciturnError, match="NaN for silence"):
         model.partial_fit([[1.0], [2.0]], ["a", "b"], [1, 2])
     with pytest.raises(ValueError, match="NaN"):
         model.partial_fit([[1.0], [np.nan]], ["a", "b"], [1, 0])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import tacit
+import taciturn
 from oracles.zoo import AGENTS, ARMS, contexts
 
 
@@ -49,7 +49,7 @@ def test_an_explanation_names_those_that_spoke(name):
 
 
 def test_those_that_spoke_for_a_good_choice_are_of_its_own_kind():
-    agent = tacit.GraphUCB(arms=ARMS, seed=1)
+    agent = taciturn.ViewUCB(arms=ARMS, seed=1)
     left, right = two_groups(agent)
     assert (left.arm, right.arm) == ("left", "right")
     for decision, parity in ((left, 0), (right, 1)):
@@ -59,7 +59,7 @@ def test_those_that_spoke_for_a_good_choice_are_of_its_own_kind():
 
 
 def test_health_counts_what_happened():
-    agent = tacit.LinUCB(arms=2, silence=0.5, expire_after=1000)
+    agent = taciturn.LinUCB(arms=2, silence=0.5, expire_after=1000)
     (given,) = agent.warm_start([[1.0]], [0])
     assert agent.health().reward_rate is agent.health().drift is agent.health().calibration is None
     for step in range(300):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import MultinomialNB
 
-import tacit
-from tacit.contracts import Decision
-from tacit.experiments.checks import ARMS, AgentCheckError, check_agent
-from tacit.registry import METHODS
+import taciturn
+from taciturn.contracts import Decision
+from taciturn.experiments.checks import ARMS, AgentCheckError, check_agent
+from taciturn.registry import METHODS
 
 LEARNING = [name for name in METHODS if name != "majority"]  # which cannot tell one context from another
 WARMED_UP = {name for name in METHODS if name == "gcnucb" or "ilinucb" in name}
@@ -18,23 +18,23 @@ WARMED_UP = {name for name in METHODS if name == "gcnucb" or "ilinucb" in name}
 @pytest.mark.parametrize("name", LEARNING)
 @pytest.mark.parametrize("preset", [None, "paper"])
 def test_keeps_all_promises(name, preset):
-    check_agent(partial(tacit.make, name, preset=preset, **({"warmup": 8} if name in WARMED_UP else {})))
+    check_agent(partial(taciturn.make, name, preset=preset, **({"warmup": 8} if name in WARMED_UP else {})))
 
 
 @pytest.mark.parametrize("name", LEARNING)
 def test_keeps_all_promises_where_several_arms_can_be_right(name):
-    check_agent(partial(tacit.make, name, one_right_arm=False, **({"warmup": 8} if name in WARMED_UP else {})))
+    check_agent(partial(taciturn.make, name, one_right_arm=False, **({"warmup": 8} if name in WARMED_UP else {})))
 
 
 def test_any_classifier_imputes():
-    check_agent(partial(tacit.BILinUCB, imputer=MultinomialNB(), warmup=8))
+    check_agent(partial(taciturn.BILinUCB, imputer=MultinomialNB(), warmup=8))
 
 
 class Forwarding:
     """A sound agent to break in one way at a time."""
 
     def __init__(self, arms, seed):
-        self.agent = tacit.LinUCB(arms=arms, seed=seed)
+        self.agent = taciturn.LinUCB(arms=arms, seed=seed)
         self.params, self.arm_names = self.agent.params, self.agent.arm_names
 
     def warm_start(self, X0, y0, edges=None):

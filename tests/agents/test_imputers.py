@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
-import tacit
-from tacit.agents.contexts import RowStore
-from tacit.agents.imputers import ClassifierImputer, KMeansImputer, RandomImputer
-from tacit.contracts import SparseRow
-from tacit.errors import TacitError
+import taciturn
+from taciturn.agents.contexts import RowStore
+from taciturn.agents.imputers import ClassifierImputer, KMeansImputer, RandomImputer
+from taciturn.contracts import SparseRow
+from taciturn.errors import TaciturnError
 
 
 def started(imputer, X, arms=3, seed=0):
@@ -70,10 +70,10 @@ def test_a_classifier_learns_what_turned_out_right(estimator):
 
 
 def test_a_classifier_that_refuses_changes_nothing():
-    agent = tacit.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)  # wants no negative features
+    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)  # wants no negative features
     decision = agent.decide([1.0, -1.0])
     for _ in range(3):
-        with pytest.raises(TacitError, match="imputer MultinomialNB.* refuses: .*[Nn]egative"):
+        with pytest.raises(TaciturnError, match="imputer MultinomialNB.* refuses: .*[Nn]egative"):
             agent.feedback(decision.id, 1)
     agent.feedback(decision.id, 0)
     np.testing.assert_array_equal(agent.decide([1.0, -1.0]).scores, [0.0, 0.0])
@@ -83,7 +83,7 @@ def test_a_classifier_that_refuses_changes_nothing():
 @given(seed=st.integers(0, 1000))
 def test_a_bounded_imputation_stays_within_the_belief(seed):
     rng = np.random.default_rng(seed)
-    agent = tacit.BILinUCB(arms=3, imputer="random", seed=seed, warmup=0)
+    agent = taciturn.BILinUCB(arms=3, imputer="random", seed=seed, warmup=0)
     for step in range(30):
         decision = agent.decide(rng.random(4))
         arm, low = decision.arm, decision.scores - decision.widths

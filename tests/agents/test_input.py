@@ -6,18 +6,18 @@ import scipy.sparse as sp
 from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import MultinomialNB
 
-import tacit
-from tacit.errors import (
+import taciturn
+from taciturn.errors import (
     AlreadyAnswered,
     InvalidContext,
     InvalidData,
     InvalidReward,
-    TacitError,
+    TaciturnError,
     UnknownArm,
     UnknownDecision,
     UnknownName,
 )
-from tacit.registry import METHODS, preset_file
+from taciturn.registry import METHODS, preset_file
 
 BAD_PARAMETERS = [
     ({"arms": 1}, "at least 2 arms"),
@@ -48,48 +48,48 @@ BAD_PARAMETERS = [
 @pytest.mark.parametrize(("params", "message"), BAD_PARAMETERS)
 def test_wrong_parameters_say_name_value_and_what_is_allowed(params, message):
     with pytest.raises(ValueError, match=message) as error:
-        tacit.GCNUCB(**{"arms": 3, **params})
+        taciturn.GCNUCB(**{"arms": 3, **params})
     assert "\n" not in str(error.value)
 
 
 def test_wrong_imputers_are_refused():
     with pytest.raises(UnknownName, match="did you mean 'kmeans'"):
-        tacit.BILinUCB(arms=2, imputer="kmean")
-    with pytest.raises(TacitError, match="partial_fit and predict_proba"):
-        tacit.BILinUCB(arms=2, imputer=SGDClassifier())  # hinge loss: no probabilities
-    with pytest.raises(TacitError, match="bounded"):
-        tacit.BILinUCB(arms=2, bounded="no")
-    with pytest.raises(TacitError, match="clusters=1"):
-        tacit.BILinUCB(arms=2, imputer="kmeans", imputer_params={"clusters": 1})
-    with pytest.raises(TacitError, match="dropout=2"):
-        tacit.BILinUCB(arms=2, imputer_params={"dropout": 2})
+        taciturn.BILinUCB(arms=2, imputer="kmean")
+    with pytest.raises(TaciturnError, match="partial_fit and predict_proba"):
+        taciturn.BILinUCB(arms=2, imputer=SGDClassifier())  # hinge loss: no probabilities
+    with pytest.raises(TaciturnError, match="bounded"):
+        taciturn.BILinUCB(arms=2, bounded="no")
+    with pytest.raises(TaciturnError, match="clusters=1"):
+        taciturn.BILinUCB(arms=2, imputer="kmeans", imputer_params={"clusters": 1})
+    with pytest.raises(TaciturnError, match="dropout=2"):
+        taciturn.BILinUCB(arms=2, imputer_params={"dropout": 2})
     with pytest.raises(UnknownName, match="parameter of imputer kmeans 'cluster'; did you mean 'clusters'"):
-        tacit.BILinUCB(arms=2, imputer="kmeans", imputer_params={"cluster": 5})
-    with pytest.raises(TacitError, match="settings go with the name"):
-        tacit.BILinUCB(arms=2, imputer=MultinomialNB(), imputer_params={"alpha": 1})
-    with pytest.raises(TacitError, match="imputer="):
-        tacit.BILinUCB(arms=2, imputer=MultinomialNB)  # the class
+        taciturn.BILinUCB(arms=2, imputer="kmeans", imputer_params={"cluster": 5})
+    with pytest.raises(TaciturnError, match="settings go with the name"):
+        taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), imputer_params={"alpha": 1})
+    with pytest.raises(TaciturnError, match="imputer="):
+        taciturn.BILinUCB(arms=2, imputer=MultinomialNB)  # the class
 
 
 def test_make_knows_its_names_presets_and_parameters():
     with pytest.raises(UnknownName, match="did you mean 'gcnucb'.*bilinucb-gcn"):
-        tacit.make("gcnucbb", arms=2)
+        taciturn.make("gcnucbb", arms=2)
     with pytest.raises(UnknownName, match="paper"):
-        tacit.make("linucb", arms=2, preset="papers")
-    with pytest.raises(TacitError, match="parameter of linucb 'alfa'; did you mean 'alpha'"):
-        tacit.make("linucb", arms=2, alfa=1)
+        taciturn.make("linucb", arms=2, preset="papers")
+    with pytest.raises(TaciturnError, match="parameter of linucb 'alfa'; did you mean 'alpha'"):
+        taciturn.make("linucb", arms=2, alfa=1)
     for name in METHODS:
-        agent = tacit.make(name, arms=["a", "b"], preset="paper", seed=3)
+        agent = taciturn.make(name, arms=["a", "b"], preset="paper", seed=3)
         printed = name.partition("-")[0] in preset_file("paper")["agents"]
         assert agent.params["ties"] == ("first" if printed else "balance"), "a preset is about its own methods"
         assert agent.params["arms"] == ["a", "b"]
         assert type(agent)(**agent.params).params == agent.params
-    assert tacit.make("gcnucb", arms=2, preset="paper").params["normalize_theta"] is True
-    assert tacit.make("ilinucb-random", arms=2, preset="paper").params["bounded"] is False
+    assert taciturn.make("gcnucb", arms=2, preset="paper").params["normalize_theta"] is True
+    assert taciturn.make("ilinucb-random", arms=2, preset="paper").params["bounded"] is False
 
 
 def test_contexts_of_the_wrong_kind_are_refused():
-    agent = tacit.LinUCB(arms=2)
+    agent = taciturn.LinUCB(arms=2)
     agent.decide([1.0, 0.0, 2.0])
     for context, message in [
         ([1.0, np.nan, 0.0], "holds nan at feature 1"),
@@ -114,7 +114,7 @@ def test_contexts_of_the_wrong_kind_are_refused():
 
 
 def test_named_features_open_columns_as_they_come():
-    named, placed = (tacit.LinUCB(arms=2) for _ in range(2))
+    named, placed = (taciturn.LinUCB(arms=2) for _ in range(2))
     stories = [{"red": 1.0}, {"blue": 2.0, "red": 1.0}, {"green": 1.0, "blue": 0.5}, {"red": 1.0, "green": 3.0}]
     columns = ["red", "blue", "green"]
     for step, story in enumerate(stories * 40):
@@ -136,7 +136,7 @@ def test_named_features_open_columns_as_they_come():
 
 
 def test_a_labelled_start_may_name_features_too():
-    agent = tacit.GCNUCB(arms=["x", "y"], warmup=0)
+    agent = taciturn.GCNUCB(arms=["x", "y"], warmup=0)
     ids = agent.warm_start([{"a": 1.0}, {"b": 1.0, "c": 2.0}], ["x", "y"])
     assert ids == [0, 1]
     assert agent.decide({"a": 1.0}).arm == "x"
@@ -144,10 +144,10 @@ def test_a_labelled_start_may_name_features_too():
 
 
 def test_a_labelled_start_with_a_mistake_changes_nothing():
-    agent = tacit.LinUCB(arms=["x", "y"])
+    agent = taciturn.LinUCB(arms=["x", "y"])
     X0 = np.eye(3)
     for X, y, edges, error, message in [
-        (X0, ["x", "y"], None, TacitError, "3 contexts and 2 arms"),
+        (X0, ["x", "y"], None, TaciturnError, "3 contexts and 2 arms"),
         (X0, ["x", "y", "z"], None, UnknownArm, "unknown arm 'z' in row 2 .*x, y"),
         (X0, [0, 1, 2], None, UnknownArm, "unknown arm 0"),
         (X0, ["x", "y", "x"], [[0, 3]], InvalidData, r"edge \[0, 3\]"),
@@ -168,13 +168,13 @@ def test_a_labelled_start_with_a_mistake_changes_nothing():
 
 
 def test_arms_of_a_start_may_be_places():
-    agent = tacit.LinUCB(arms=["x", "y"], alpha=0)
+    agent = taciturn.LinUCB(arms=["x", "y"], alpha=0)
     agent.warm_start(np.eye(2), np.array([1, 0]))
     assert agent.decide([1.0, 0.0]).arm == "y"
 
 
 def test_feedback_is_a_reward_for_a_decision_that_was_made():
-    agent = tacit.LinUCB(arms=2)
+    agent = taciturn.LinUCB(arms=2)
     (given,) = agent.warm_start([[1.0, 0.0]], [0])
     first, second = agent.decide([1.0, 0.0]), agent.decide([0.0, 1.0])
     for wrong in (-0.1, 1.1, float("nan"), "1", [1]):
@@ -191,7 +191,7 @@ def test_feedback_is_a_reward_for_a_decision_that_was_made():
 
 
 def test_neighbors_may_be_any_ids_there_are():
-    agent = tacit.GCNUCB(arms=2)
+    agent = taciturn.GCNUCB(arms=2)
     ids = agent.warm_start(np.eye(2), [0, 1], edges=[(0, 1), (1, 0), (1, 1)])
     for wrong, message in (
         ([0, 2], "unknown decision 2"),
@@ -212,7 +212,7 @@ def test_neighbors_may_be_any_ids_there_are():
 @pytest.mark.parametrize("name", METHODS)
 def test_rows_with_neighbors_and_rows_without_mix(name):
     """A labelled start without a graph, and decisions that name its rows, were once refused."""
-    agent = tacit.make(name, arms=2, **({"warmup": 0} if name == "gcnucb" or "ilinucb" in name else {}))
+    agent = taciturn.make(name, arms=2, **({"warmup": 0} if name == "gcnucb" or "ilinucb" in name else {}))
     ids = agent.warm_start(np.eye(2), [0, 1])
     for step in range(12):
         decision = agent.decide(np.eye(2)[step % 2], neighbors=[ids[step % 2]] if step % 3 else None)
@@ -222,21 +222,21 @@ def test_rows_with_neighbors_and_rows_without_mix(name):
 
 
 def test_a_width_that_no_memory_holds_is_refused_and_forgotten():
-    agent = tacit.LinUCB(arms=2)
-    with pytest.raises(TacitError, match="2 arms and 10000000 features takes about .* TB; memory_limit is"):
+    agent = taciturn.LinUCB(arms=2)
+    with pytest.raises(TaciturnError, match="2 arms and 10000000 features takes about .* TB; memory_limit is"):
         agent.decide(sp.csr_matrix((1, 10**7)))
     assert agent.decide([1.0, 2.0]).id == 0
 
 
 def test_close_scores_are_told_apart_whatever_their_size():
-    agent = tacit.LinUCB(arms=["bad", "good"], alpha=0, ties="first")
+    agent = taciturn.LinUCB(arms=["bad", "good"], alpha=0, ties="first")
     agent.warm_start([[1e-5, 0.0]], ["good"])
     assert agent.decide([1e-5, 0.0]).arm == "good"
 
 
 def test_many_new_names_stay_affordable():
     """Each new name once copied all of the state: time grew with the cube of the names. Now few copies are made."""
-    agent = tacit.LinUCB(arms=2)
+    agent = taciturn.LinUCB(arms=2)
     widths = set()
     for name in range(300):
         decision = agent.decide({f"n{name}": 1.0, "n0": 1.0})
@@ -246,21 +246,21 @@ def test_many_new_names_stay_affordable():
 
 
 def test_ties_are_spread_or_go_to_the_first():
-    spread = tacit.LinUCB(arms=4)
+    spread = taciturn.LinUCB(arms=4)
     assert sorted(spread.decide([1.0]).arm for _ in range(8)) == [0, 0, 1, 1, 2, 2, 3, 3]
-    first = tacit.LinUCB(arms=4, ties="first")
+    first = taciturn.LinUCB(arms=4, ties="first")
     assert {first.decide([1.0]).arm for _ in range(8)} == {0}
 
 
 def test_several_right_arms_teach_only_the_one_that_was_chosen():
-    agent = tacit.LinUCB(arms=2, one_right_arm=False, alpha=0)
+    agent = taciturn.LinUCB(arms=2, one_right_arm=False, alpha=0)
     for _ in range(20):
         decision = agent.decide([1.0])
         agent.feedback(decision.id, 1)
     scores = agent.decide([1.0]).scores
     assert scores[decision.arm] > 0.9
     assert scores[1 - decision.arm] <= 1.0
-    other = tacit.LinUCB(arms=2, alpha=0)
+    other = taciturn.LinUCB(arms=2, alpha=0)
     decision = other.decide([1.0])
     other.feedback(decision.id, 1)
     assert other.decide([1.0]).scores[1 - decision.arm] == 0.0

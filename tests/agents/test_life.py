@@ -7,14 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import tacit
-import tacit.agents.base
+import taciturn
+import taciturn.agents.base
 from oracles import ridge
 from oracles.book import check_against_the_book, ridges
 from oracles.zoo import AGENTS, ARMS, contexts
-from tacit.agents.imputers import BaseImputer
-from tacit.contracts import SparseRow
-from tacit.errors import AlreadyAnswered, ForgottenDecision, TacitError
+from taciturn.agents.imputers import BaseImputer
+from taciturn.contracts import SparseRow
+from taciturn.errors import AlreadyAnswered, ForgottenDecision, TaciturnError
 
 REWARDS = [0, 1, 0.25, 0.75, None]
 
@@ -100,7 +100,7 @@ class Echo(BaseImputer):
 
 
 def test_the_truth_that_lands_late_replaces_what_was_supposed():
-    agent = tacit.BILinUCB(arms=2, imputer=Echo(), bounded=False, warmup=0, ties="first")
+    agent = taciturn.BILinUCB(arms=2, imputer=Echo(), bounded=False, warmup=0, ties="first")
     first, second = (agent.decide(x) for x in ([0.3, 0.0], [0.0, 0.7]))
     for decision in (first, second):
         agent.feedback(decision.id, None)
@@ -113,7 +113,7 @@ def test_the_truth_that_lands_late_replaces_what_was_supposed():
     assert health.calibration.truths == 2
     assert health.calibration.brier == pytest.approx(np.mean((supposed - [1, 0]) ** 2))
     assert sum(count for *_, count in health.calibration.bins) == 2
-    check = tacit.LinUCB(arms=2, ties="first")
+    check = taciturn.LinUCB(arms=2, ties="first")
     for x, decision, reward in (([0.3, 0.0], first, 1), ([0.0, 0.7], second, 0)):
         check.feedback(check.decide(x, allowed=[decision.arm]).id, reward)
     np.testing.assert_allclose(agent._linear.theta, check._linear.theta, atol=1e-12)
@@ -129,12 +129,12 @@ def test_the_truth_that_lands_late_replaces_what_was_supposed():
 def test_undoing_is_exact_even_where_subtraction_would_lose_all_digits(events, weight, size):
     """A context of length 1e4 drowns the prior: what is left after subtracting it would be rounding errors."""
     X = contexts(10) * size
-    agent = tacit.LinUCB(arms=3, ridge=weight)
+    agent = taciturn.LinUCB(arms=3, ridge=weight)
     for x in X:
         agent.decide(x)
     for id, reward in events:
         agent.feedback(id, reward)
-    fresh = tacit.LinUCB(arms=3, ridge=weight)
+    fresh = taciturn.LinUCB(arms=3, ridge=weight)
     for id, x in enumerate(X):
         fresh.decide(x, allowed=[int(agent._ledger.arm[id])])
     for id, reward in dict(events).items():
@@ -171,7 +171,7 @@ def test_time_makes_silence(name):
 
 
 def test_time_is_the_callers_and_never_runs_backwards():
-    agent = tacit.LinUCB(arms=2, expire_after=60.0)
+    agent = taciturn.LinUCB(arms=2, expire_after=60.0)
     first = agent.decide([1.0], at=1000.0)
     second = agent.decide([1.0], at=900.0)
     assert agent.expire(now=1059.9) == []
@@ -179,19 +179,19 @@ def test_time_is_the_callers_and_never_runs_backwards():
     third = agent.decide([1.0], at=500.0)  # the clock was set back: for all we know it is still 1060
     assert agent.expire(now=1119.9) == []
     assert agent.expire(now=1120.0) == [third.id]
-    with pytest.raises(TacitError, match="at="):
+    with pytest.raises(TaciturnError, match="at="):
         agent.decide([1.0])
-    with pytest.raises(TacitError, match="number"):
+    with pytest.raises(TaciturnError, match="number"):
         agent.decide([1.0], at=float("nan"))
-    other = tacit.LinUCB(arms=2)
+    other = taciturn.LinUCB(arms=2)
     other.decide([1.0])
-    with pytest.raises(TacitError, match="without a time"):
+    with pytest.raises(TaciturnError, match="without a time"):
         other.decide([1.0], at=1.0)
 
 
 def test_silence_can_be_ignored_or_be_a_constant():
     def after(silence):
-        agent = tacit.BILinUCB(arms=2, imputer="random", warmup=0, silence=silence, ties="first")
+        agent = taciturn.BILinUCB(arms=2, imputer="random", warmup=0, silence=silence, ties="first")
         agent.feedback(agent.decide([1.0, 0.5]).id, None)
         return agent._linear.theta
 
@@ -199,12 +199,12 @@ def test_silence_can_be_ignored_or_be_a_constant():
     np.testing.assert_allclose(after(0.5), [[1 / 4.5, 0.5 / 4.5], [0, 0]])
     assert after("impute").any()
     for wrong in ("forget", 1.5, -1, None):
-        with pytest.raises(TacitError, match="silence="):
-            tacit.LinUCB(arms=2, silence=wrong)
+        with pytest.raises(TaciturnError, match="silence="):
+            taciturn.LinUCB(arms=2, silence=wrong)
 
 
 def test_what_is_withdrawn_or_given_says_so():
-    agent = tacit.LinUCB(arms=2)
+    agent = taciturn.LinUCB(arms=2)
     (given,) = agent.warm_start([[1.0]], [0])
     decision = agent.decide([1.0])
     agent.withdraw(decision.id)
@@ -218,7 +218,7 @@ def test_what_is_withdrawn_or_given_says_so():
     assert agent.health().given == 0
 
 
-class Simple(tacit.agents.base.BaseAgent):
+class Simple(taciturn.agents.base.BaseAgent):
     """An agent of a user who has filled in what must be, and no more."""
 
     def _begin(self):

@@ -6,13 +6,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tacit
+import taciturn
 from oracles.book import check_against_the_book
 from oracles.zoo import AGENTS, ARMS, contexts
-from tacit.agents.contexts import RowStore
-from tacit.agents.graph import ContextGraph
-from tacit.contracts import SparseRow
-from tacit.errors import ForgottenDecision, TacitError
+from taciturn.agents.contexts import RowStore
+from taciturn.agents.graph import ContextGraph
+from taciturn.contracts import SparseRow
+from taciturn.errors import ForgottenDecision, TaciturnError
 
 
 def graph_of(X, neighbors, k=3):
@@ -75,7 +75,7 @@ def test_an_agent_with_a_bound_goes_on_for_ever(name, forget, tmp_path):
             sizes.add(agent.health().memory)
         if step == 70:
             agent.save(tmp_path / "agent")
-            other = tacit.load(tmp_path / "agent")
+            other = taciturn.load(tmp_path / "agent")
     assert max(sizes) <= 1.5 * min(sizes)
     assert agent._rows.count == agent._ledger.count
     if name.startswith(("rogcn", "gcnucb", "labelspreading")):
@@ -86,7 +86,7 @@ def test_an_agent_with_a_bound_goes_on_for_ever(name, forget, tmp_path):
 
 
 def test_the_oldest_go_first_and_those_that_wait_stay():
-    agent = tacit.LinUCB(arms=2, max_nodes=64)
+    agent = taciturn.LinUCB(arms=2, max_nodes=64)
     for id in range(100):
         agent.decide([1.0, id % 7])
         if id != 5:
@@ -98,7 +98,7 @@ def test_the_oldest_go_first_and_those_that_wait_stay():
         agent.feedback(4, 1)
     agent.feedback(5, 1)
     assert (agent.health().forgotten, agent.health().unheard) == (100 - len(ids), 0)
-    silent = tacit.LinUCB(arms=2, max_nodes=64)
+    silent = taciturn.LinUCB(arms=2, max_nodes=64)
     for id in range(200):
         silent.decide([1.0, id % 7])
     assert silent.log()["ids"].tolist() == list(range(200 - len(silent.log()["ids"]), 200))
@@ -108,7 +108,7 @@ def test_the_oldest_go_first_and_those_that_wait_stay():
 def test_a_reservoir_is_an_even_sample_of_all():
     kept = []
     for seed in range(25):
-        agent = tacit.make("majority", arms=2, max_nodes=40, forget="reservoir", seed=seed)
+        agent = taciturn.make("majority", arms=2, max_nodes=40, forget="reservoir", seed=seed)
         for _ in range(400):
             agent.feedback(agent.decide([1.0]).id, None)
         kept += agent.log()["ids"].tolist()
@@ -118,8 +118,8 @@ def test_a_reservoir_is_an_even_sample_of_all():
 
 
 def test_more_labelled_rows_than_fit_are_refused():
-    agent = tacit.GCNUCB(arms=2, max_nodes=16)
-    with pytest.raises(TacitError, match="17 labelled rows do not fit into max_nodes=16"):
+    agent = taciturn.GCNUCB(arms=2, max_nodes=16)
+    with pytest.raises(TaciturnError, match="17 labelled rows do not fit into max_nodes=16"):
         agent.warm_start(np.ones((17, 2)), [0] * 17)
     for _ in range(3):
         ids = agent.warm_start(np.random.default_rng(0).random((12, 2)), [0, 1] * 6)
@@ -128,7 +128,7 @@ def test_more_labelled_rows_than_fit_are_refused():
 
 
 def test_what_linucb_has_learned_stays_when_decisions_are_forgotten():
-    bounded, unbounded = tacit.LinUCB(arms=3, max_nodes=16), tacit.LinUCB(arms=3)
+    bounded, unbounded = taciturn.LinUCB(arms=3, max_nodes=16), taciturn.LinUCB(arms=3)
     for step, x in enumerate(contexts(60)):
         one, two = bounded.decide(x), unbounded.decide(x)
         np.testing.assert_array_equal(one.scores, two.scores)

@@ -1,13 +1,13 @@
 import numpy as np
 from sklearn.semi_supervised import LabelSpreading
 
-import tacit
-from tacit.experiments.checks import toy_data
-from tacit.streams.stream import Stream
+import taciturn
+from taciturn.experiments.checks import toy_data
+from taciturn.streams.stream import Stream
 
 
 def test_majority_plays_what_was_rewarded_most_whatever_the_context():
-    agent = tacit.make("majority", arms=["a", "b", "c"])
+    agent = taciturn.make("majority", arms=["a", "b", "c"])
     agent.warm_start(np.eye(3), ["a", "b", "c"])
     rewards = {"a": 0.0, "b": 1.0, "c": 0.0}
     arms = []
@@ -21,7 +21,7 @@ def test_majority_plays_what_was_rewarded_most_whatever_the_context():
 
 def test_label_spreading_is_that_of_scikit_learn_at_each_refit():
     stream = Stream(toy_data(rows=90, seed=0), missing=0.3, seed=0)
-    agent = tacit.make("labelspreading", arms=stream.arms, every=20)
+    agent = taciturn.make("labelspreading", arms=stream.arms, every=20)
     agent.warm_start(stream.start.contexts, stream.start.arms)
     labels = [stream.arms.index(arm) for arm in stream.start.arms]
     X, known = stream.start.contexts.toarray(), list(labels)
@@ -45,11 +45,11 @@ def test_label_spreading_is_that_of_scikit_learn_at_each_refit():
 def test_the_oracle_is_told_every_time_whatever_is_silent():
     data = toy_data(rows=120, seed=1)
     told = [
-        tacit.evaluate(tacit.make("oracle-full", arms=data.arms), Stream(data, missing=missing, seed=0)).choices
+        taciturn.evaluate(taciturn.make("oracle-full", arms=data.arms), Stream(data, missing=missing, seed=0)).choices
         for missing in (0.0, 0.9)
     ]
     np.testing.assert_array_equal(*told)
-    agent = tacit.make("oracle-full", arms=data.arms)
+    agent = taciturn.make("oracle-full", arms=data.arms)
     decision = agent.decide([1.0, 0.0])
     agent.reveal(decision.id, data.arms[1])
     agent.reveal(decision.id, data.arms[2])

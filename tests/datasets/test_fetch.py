@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tacit.datasets import catalog, fetch
-from tacit.errors import DataUnavailable
+from taciturn.datasets import catalog, fetch
+from taciturn.errors import DataUnavailable
 
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -112,7 +112,7 @@ def test_404_is_not_tried_again(server, tmp_path):
 
 def test_no_network_says_where_to_put_the_file(server, tmp_path):
     server.server_close()
-    with pytest.raises(DataUnavailable, match="no connection.*by hand at .*file.bin, or set TACIT_DATA"):
+    with pytest.raises(DataUnavailable, match="no connection.*by hand at .*file.bin, or set TACITURN_DATA"):
         fetch.fetch([source(server)], tmp_path)
 
 
@@ -161,7 +161,7 @@ def test_a_wheel_that_is_not_there_says_so(tmp_path):
 
 def test_search_order_is_the_folder_given_then_the_cache_and_better_files_first(tmp_path, monkeypatch):
     given, cache = tmp_path / "given", tmp_path / "cache"
-    monkeypatch.setenv("TACIT_DATA", str(given))
+    monkeypatch.setenv("TACITURN_DATA", str(given))
     monkeypatch.setattr(fetch, "cache_folder", lambda: cache)
     for folder in (given, cache):
         folder.mkdir()
@@ -172,7 +172,7 @@ def test_search_order_is_the_folder_given_then_the_cache_and_better_files_first(
 
 
 def test_a_data_set_without_a_download_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("TACIT_DATA", str(tmp_path))
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     monkeypatch.setattr(catalog, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path)
     with pytest.raises(DataUnavailable, match="warfarin.*PharmGKB.*iwpc-warfarin.csv.gz"):
@@ -180,5 +180,5 @@ def test_a_data_set_without_a_download_says_what_to_do(tmp_path, monkeypatch):
 
 
 def test_importing_the_download_code_opens_no_connection():
-    code = "import socket; socket.socket.connect = None; import tacit.datasets.catalog"
+    code = "import socket; socket.socket.connect = None; import taciturn.datasets.catalog"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-import tacit
-from tacit.datasets.files import arms_of, scaled
-from tacit.errors import InvalidData, TacitError, UnknownName
+import taciturn
+from taciturn.datasets.files import arms_of, scaled
+from taciturn.errors import InvalidData, TaciturnError, UnknownName
 
 X = np.array([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [4.0, -4.0, 1.0]])
 Y = np.array([5, 7, 5, 7])
@@ -32,12 +32,12 @@ def test_all_formats_hold_the_same_data(tmp_path):
     parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": np.array(csr.shape)}
     dump_svmlight_file(X, Y, str(tmp_path / "d.svm"), zero_based=False)
     loaded = [
-        tacit.load_dataset(write(tmp_path / "dense.npz", X=X, y=Y), scaling="none"),
-        tacit.load_dataset(write(tmp_path / "parts.npz", y=Y, **parts), scaling="none"),
-        tacit.load_dataset(
+        taciturn.load_dataset(write(tmp_path / "dense.npz", X=X, y=Y), scaling="none"),
+        taciturn.load_dataset(write(tmp_path / "parts.npz", y=Y, **parts), scaling="none"),
+        taciturn.load_dataset(
             write_text(tmp_path / "d.csv", csv_of(zip(X, Y, strict=True))), scaling="none", label="label"
         ),
-        tacit.load_dataset(tmp_path / "d.svm", scaling="none"),
+        taciturn.load_dataset(tmp_path / "d.svm", scaling="none"),
     ]
     for data in loaded:
         np.testing.assert_array_equal(data.X.toarray(), X)
@@ -48,7 +48,7 @@ def test_all_formats_hold_the_same_data(tmp_path):
 
 def test_fingerprint_changes_with_anything(tmp_path):
     def fingerprint(**arrays):
-        return tacit.load_dataset(write(tmp_path / "d.npz", **arrays)).fingerprint
+        return taciturn.load_dataset(write(tmp_path / "d.npz", **arrays)).fingerprint
 
     other = X.copy()
     other[0, 0] = 1.5
@@ -66,10 +66,10 @@ def test_fingerprint_changes_with_anything(tmp_path):
 
 def test_edges_are_undirected_unique_and_without_loops(tmp_path):
     edges = np.array([[0, 1], [1, 0], [2, 2], [3, 1]])
-    from_npz = tacit.load_dataset(write(tmp_path / "d.npz", X=X, y=Y, edges=edges))
+    from_npz = taciturn.load_dataset(write(tmp_path / "d.npz", X=X, y=Y, edges=edges))
     write_text(tmp_path / "edges.csv", "source,target\n0,1\n1 0\n2,2\n\n3,1\n")
     write_text(tmp_path / "d.csv", csv_of(zip(X, Y, strict=True)))
-    from_csv = tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.csv")
+    from_csv = taciturn.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.csv")
     for data in (from_npz, from_csv):
         assert data.edges.tolist() == [[0, 1], [1, 3]]
 
@@ -83,7 +83,7 @@ def test_rows_have_unit_length_and_zeros_stay(scaling):
 
 
 def test_unknown_scaling_is_refused():
-    with pytest.raises(TacitError, match="'l1', 'l2' or 'none'"):
+    with pytest.raises(TaciturnError, match="'l1', 'l2' or 'none'"):
         scaled(sp.csr_matrix(X), "l3")
 
 
@@ -115,8 +115,8 @@ BAD_FILES = {
 @pytest.mark.parametrize("case", BAD_FILES)
 def test_bad_text_is_refused_with_its_place(tmp_path, case):
     name, text, options, message = BAD_FILES[case]
-    with pytest.raises(TacitError, match=message) as error:
-        tacit.load_dataset(write_text(tmp_path / name, text), **options)
+    with pytest.raises(TaciturnError, match=message) as error:
+        taciturn.load_dataset(write_text(tmp_path / name, text), **options)
     assert "\n" not in str(error.value)
 
 
@@ -157,7 +157,7 @@ BAD_ARRAYS = {
 def test_bad_arrays_are_refused(tmp_path, case):
     arrays, message = BAD_ARRAYS[case]
     with pytest.raises(InvalidData, match=message) as error:
-        tacit.load_dataset(write(tmp_path / "d.npz", **arrays))
+        taciturn.load_dataset(write(tmp_path / "d.npz", **arrays))
     assert "\n" not in str(error.value)
 
 
@@ -166,21 +166,21 @@ def test_an_archive_cut_anywhere_is_refused(tmp_path):
     for length in range(0, len(whole), 37):
         (tmp_path / "cut.npz").write_bytes(whole[:length])
         with pytest.raises(InvalidData):
-            tacit.load_dataset(tmp_path / "cut.npz")
+            taciturn.load_dataset(tmp_path / "cut.npz")
 
 
 def test_unknown_data_set_lists_those_there_are(tmp_path):
     with pytest.raises(UnknownName, match="did you mean 'cora'.*cnae9, cora, digits, internet-ads, warfarin"):
-        tacit.load_dataset("corra")
+        taciturn.load_dataset("corra")
     with pytest.raises(InvalidData, match="no file"):
-        tacit.load_dataset(tmp_path / "absent.npz")
+        taciturn.load_dataset(tmp_path / "absent.npz")
 
 
 def test_an_edge_list_with_text_names_the_line(tmp_path):
     write_text(tmp_path / "d.csv", GOOD)
     write_text(tmp_path / "edges.txt", "0 1\n1 two\n")
     with pytest.raises(InvalidData, match="line 2"):
-        tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
+        taciturn.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
 
 
 @pytest.mark.parametrize("text", ["0 5.0\n", "0 1 7\n", "² 1\n", "--2 1\n", "0 " + "9" * 30 + "\n"])
@@ -188,7 +188,7 @@ def test_a_first_line_with_numbers_is_no_header(tmp_path, text):
     write_text(tmp_path / "d.csv", GOOD)
     write_text(tmp_path / "edges.txt", text)
     with pytest.raises(InvalidData, match="line 1"):
-        tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
+        taciturn.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
 
 
 def test_edges_from_what_is_no_text_or_not_there_are_refused(tmp_path):
@@ -196,13 +196,13 @@ def test_edges_from_what_is_no_text_or_not_there_are_refused(tmp_path):
     (tmp_path / "edges.bin").write_bytes(b"\xff\xfe\x00\x80")
     for name in ("edges.bin", "absent.txt"):
         with pytest.raises(InvalidData, match="cannot be read as a list of edges"):
-            tacit.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / name)
+            taciturn.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / name)
 
 
 def test_labels_and_edges_of_a_named_data_set_are_its_own():
     with pytest.raises(InvalidData, match="for your own files"):
-        tacit.load_dataset("digits", label="y")
+        taciturn.load_dataset("digits", label="y")
 
 
 def test_an_ending_in_capitals_is_the_same(tmp_path):
-    assert tacit.load_dataset(write_text(tmp_path / "D.CSV", GOOD), label="label").name == "D"
+    assert taciturn.load_dataset(write_text(tmp_path / "D.CSV", GOOD), label="label").name == "D"

@@ -10,11 +10,11 @@ import sys
 import numpy as np
 import pytest
 
-from tacit.experiments.checks import toy_data
-from tacit.experiments.engines import run_here, run_local
-from tacit.experiments.recorder import read_correct
-from tacit.experiments.runner import execute
-from tacit.experiments.spec import Experiment, expand
+from taciturn.experiments.checks import toy_data
+from taciturn.experiments.engines import run_here, run_local
+from taciturn.experiments.recorder import read_correct
+from taciturn.experiments.runner import execute
+from taciturn.experiments.spec import Experiment, expand
 
 
 def experiment(**changes):
@@ -33,8 +33,8 @@ def test_processes_give_what_one_process_gives(tmp_path):
 
 def test_workers_have_one_thread_each_and_the_parent_keeps_its_own(monkeypatch, tmp_path):
     (tmp_path / "probe.py").write_text(
-        "import os, tacit\n"
-        "class Probe(tacit.LinUCB):\n"
+        "import os, taciturn\n"
+        "class Probe(taciturn.LinUCB):\n"
         "    def _begin(self):\n"
         "        import numba\n"
         "        assert os.environ['OPENBLAS_NUM_THREADS'] == '1' and numba.config.NUMBA_NUM_THREADS == 1\n"
@@ -49,9 +49,9 @@ def test_workers_have_one_thread_each_and_the_parent_keeps_its_own(monkeypatch, 
 
 
 KILLER = """
-import os, pathlib, signal, tacit
+import os, pathlib, signal, taciturn
 
-class Killer(tacit.LinUCB):
+class Killer(taciturn.LinUCB):
     def _score(self, node):
         mark = pathlib.Path({mark!r})
         if self.seed == 1 and node == 40 and ({always} or not mark.exists()):
@@ -84,9 +84,9 @@ def test_a_worker_that_dies_takes_nothing_down_with_it(monkeypatch, tmp_path, al
 SCRIPT = """
 import sys
 from pathlib import Path
-from tacit.experiments.checks import toy_data
-from tacit.experiments.runner import execute
-from tacit.experiments.spec import Experiment, expand
+from taciturn.experiments.checks import toy_data
+from taciturn.experiments.runner import execute
+from taciturn.experiments.spec import Experiment, expand
 
 runs = expand(Experiment(datasets=[toy_data(150)], methods=["linucb", "rogcn"], missing=[0.2, 0.6], seeds=range(6)))
 for record in execute(runs, Path(sys.argv[1]), jobs=int(sys.argv[2])):

@@ -1,11 +1,11 @@
 """Answers that come late, out of order or never, on real data."""
 
-import tacit
+import taciturn
 
 
 def run(data, delay, seed, **life):
-    agent = tacit.make("gcnucb", arms=data.arms, preset="paper", seed=seed, **life)
-    trace = tacit.evaluate(agent, tacit.Stream(data, missing=0.25, seed=seed, delay=delay))
+    agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=seed, **life)
+    trace = taciturn.evaluate(agent, taciturn.Stream(data, missing=0.25, seed=seed, delay=delay))
     return 100 * trace.accuracy, agent.health()
 
 

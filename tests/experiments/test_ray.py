@@ -15,11 +15,11 @@ def folder(tmp_path_factory):
     y = rng.integers(0, 3, 120)
     np.savez(folder / "own.npz", X=rng.random((120, 6)) + 2 * np.eye(6)[y], y=y)
     (folder / "mine.py").write_text(
-        "import os, pathlib, signal, sys, tacit\n"
+        "import os, pathlib, signal, sys, taciturn\n"
         "def ray_worker():\n"
         "    import ray\n"
         "    return ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE\n"
-        "class Mortal(tacit.LinUCB):\n"
+        "class Mortal(taciturn.LinUCB):\n"
         "    def _score(self, node):\n"
         f"        mark = pathlib.Path({str(folder / 'killed')!r})\n"
         "        in_a_worker = 'ray' in sys.modules and ray_worker() and not mark.exists()\n"
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 def run(folder, out, *options):
     arguments = ["run", "--data", "own.npz", "--methods", "linucb,rogcn", "--agent", "mine:Mortal", "--seeds", "4"]
-    command = [sys.executable, "-m", "tacit", *arguments, "--out", out, "--json", *options]
+    command = [sys.executable, "-m", "taciturn", *arguments, "--out", out, "--json", *options]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.contracts import Dataset
-from tacit.experiments.reproduce import paper_datasets, paper_experiments, write_spaces
-from tacit.experiments.runner import execute
-from tacit.experiments.spec import expand
-from tacit.reports import figures, paper
+from taciturn.contracts import Dataset
+from taciturn.experiments.reproduce import paper_datasets, paper_experiments, write_spaces
+from taciturn.experiments.runner import execute
+from taciturn.experiments.spec import expand
+from taciturn.reports import figures, paper
 
 
 def stand_in(name, seed=0):
@@ -69,8 +69,8 @@ def test_the_context_spaces_are_put_on_a_plane_and_drawn(tmp_path):
 
 
 LINUCB_ONLY = """
-from tacit.cli import main
-from tacit.registry import preset_file
+from taciturn.cli import main
+from taciturn.registry import preset_file
 
 printed = preset_file("paper")["printed"]
 printed["table1"] = {name: {"linucb": printed["table1"][name]["linucb"]} for name in ("cnae9", "warfarin")}
@@ -101,7 +101,7 @@ def test_the_command_leaves_out_what_is_not_there_and_does_the_rest(real_folder,
         text=True,
         cwd=tmp_path,
         check=False,
-        env={"TACIT_DATA": str(tmp_path / "data"), "HOME": str(tmp_path), "PATH": ""},
+        env={"TACITURN_DATA": str(tmp_path / "data"), "HOME": str(tmp_path), "PATH": ""},
     )
     assert result.returncode == 0, result.stderr
     assert {cell["dataset"] for cell in json.loads(result.stdout)} == {"cnae9"}

@@ -4,13 +4,13 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-import tacit
-from tacit.errors import TacitError, UnknownName
-from tacit.experiments.checks import toy_data
-from tacit.experiments.recorder import read_correct, read_runs
-from tacit.experiments.runner import execute
-from tacit.experiments.spec import Experiment, expand
-from tacit.reports.tables import accuracy_rows
+import taciturn
+from taciturn.errors import TaciturnError, UnknownName
+from taciturn.experiments.checks import toy_data
+from taciturn.experiments.recorder import read_correct, read_runs
+from taciturn.experiments.runner import execute
+from taciturn.experiments.spec import Experiment, expand
+from taciturn.reports.tables import accuracy_rows
 
 
 def experiment(**changes):
@@ -27,7 +27,7 @@ def test_a_run_writes_one_line_and_one_trace_and_is_not_repeated(tmp_path):
     for record in records:
         assert np.mean(read_correct(tmp_path, record.id)) == pytest.approx(record.accuracy)
         assert record.steps == 87
-        assert set(record.versions) >= {"tacit", "numpy", "python"}
+        assert set(record.versions) >= {"taciturn", "numpy", "python"}
     assert list(execute(runs, tmp_path)) == records
     assert (tmp_path / "runs.jsonl").read_bytes() == lines, "nothing ran again"
 
@@ -67,28 +67,28 @@ def test_a_torn_last_line_is_cut_off_and_its_run_done_again(tmp_path, cut):
 def test_wrong_names_and_places_are_found_before_anything_runs(tmp_path):
     with pytest.raises(UnknownName, match="linucb"):
         expand(experiment(methods=["linucb", "linuc"]))
-    with pytest.raises(TacitError, match="rate from 0 to 1"):
+    with pytest.raises(TaciturnError, match="rate from 0 to 1"):
         expand(experiment(missing=[2]))
     (tmp_path / "file").write_text("")
-    with pytest.raises(TacitError, match="cannot write results"):
+    with pytest.raises(TaciturnError, match="cannot write results"):
         list(execute(expand(experiment()), tmp_path / "file"))
 
 
 def test_a_line_of_something_else_is_named(tmp_path):
     (tmp_path / "runs.jsonl").write_text('{"hello": 1}\n')
-    with pytest.raises(TacitError, match="line 1 is not a run"):
+    with pytest.raises(TaciturnError, match="line 1 is not a run"):
         list(execute(expand(experiment()), tmp_path))
 
 
 def test_evaluate_wants_the_arms_of_the_stream():
-    stream = tacit.Stream(toy_data())
-    with pytest.raises(TacitError, match="arms"):
-        tacit.evaluate(tacit.LinUCB(arms=3), stream)
+    stream = taciturn.Stream(toy_data())
+    with pytest.raises(TaciturnError, match="arms"):
+        taciturn.evaluate(taciturn.LinUCB(arms=3), stream)
 
 
 def test_a_trace_adds_up(capsys):
-    stream = tacit.Stream(toy_data(), missing=0.4, seed=0)
-    trace = tacit.evaluate(tacit.LinUCB(arms=stream.arms), stream, progress=True)
+    stream = taciturn.Stream(toy_data(), missing=0.4, seed=0)
+    trace = taciturn.evaluate(taciturn.LinUCB(arms=stream.arms), stream, progress=True)
     assert "87/87" in capsys.readouterr().err
     assert len(trace.arms) == len(trace.rewards) == len(trace.step_seconds) == len(stream)
     assert np.isnan(trace.rewards).sum() == round(0.4 * len(stream))
@@ -121,20 +121,20 @@ def test_the_table_tells_data_sets_of_one_name_apart_and_shows_the_constant_arm(
 
 def test_arms_of_a_trace_keep_their_names():
     for arms in (["a", "b", "c"], [1, 2.5, "x"], [("a", 1), ("b", 2), 3]):
-        stream = tacit.Stream(replace(toy_data(), arms=arms))
-        assert set(tacit.evaluate(tacit.LinUCB(arms=arms), stream).arms.tolist()) <= set(arms)
+        stream = taciturn.Stream(replace(toy_data(), arms=arms))
+        assert set(taciturn.evaluate(taciturn.LinUCB(arms=arms), stream).arms.tolist()) <= set(arms)
 
 
 def test_late_answers_reach_the_agent_late_and_in_their_own_order():
-    stream = tacit.Stream(toy_data(), missing=0.3, seed=0, delay="uniform:6")
+    stream = taciturn.Stream(toy_data(), missing=0.3, seed=0, delay="uniform:6")
     heard = []
 
-    class Listening(tacit.LinUCB):
+    class Listening(taciturn.LinUCB):
         def feedback(self, id, reward):
             heard.append((self._rows.count - 1, id, reward))
             super().feedback(id, reward)
 
-    trace = tacit.evaluate(Listening(arms=stream.arms), stream)
+    trace = taciturn.evaluate(Listening(arms=stream.arms), stream)
     assert len(heard) > 60
     for now, id, reward in heard:
         round = list(stream)[id - 3]
@@ -150,8 +150,8 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tacit.experiments.recorder.os.fsync", full)
-    with pytest.raises(TacitError, match="cannot write results to .*No space left"):
+    monkeypatch.setattr("taciturn.experiments.recorder.os.fsync", full)
+    with pytest.raises(TaciturnError, match="cannot write results to .*No space left"):
         list(execute(runs, tmp_path))
     monkeypatch.undo()
     assert len(list(execute(runs, tmp_path))) == len(runs)
@@ -162,8 +162,8 @@ def test_a_folder_of_another_version_is_refused_and_left_as_it_is(tmp_path):
     runs = expand(experiment(missing=[0.2]))
     list(execute(runs[:1], tmp_path))
     file = tmp_path / "runs.jsonl"
-    file.write_text(file.read_text().replace(f'"tacit":"{version("tacit")}"', '"tacit":"0.0.1"'))
+    file.write_text(file.read_text().replace(f'"taciturn":"{version("taciturn")}"', '"taciturn":"0.0.1"'))
     before = file.read_bytes()
-    with pytest.raises(TacitError, match="written by tacit 0.0.1, this is .*; give another folder"):
+    with pytest.raises(TaciturnError, match="written by taciturn 0.0.1, this is .*; give another folder"):
         list(execute(runs, tmp_path))
     assert file.read_bytes() == before

@@ -1,7 +1,7 @@
 import pytest
 
-from tacit.errors import TacitError
-from tacit.experiments.spec import read_spec
+from taciturn.errors import TaciturnError
+from taciturn.experiments.spec import read_spec
 
 
 def test_a_file_holds_the_words_of_an_experiment(tmp_path):
@@ -25,6 +25,6 @@ def test_a_file_holds_the_words_of_an_experiment(tmp_path):
 def test_wrong_keys_and_values_are_named(tmp_path, text, message):
     file = tmp_path / "spec.toml"
     file.write_text(text)
-    with pytest.raises(TacitError, match=message) as error:
+    with pytest.raises(TaciturnError, match=message) as error:
         read_spec(file)
     assert "\n" not in str(error.value)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-import tacit
+import taciturn
 
 FILE = Path(__file__).with_name("traces.npz")
 ENVIRONMENT = {
@@ -31,7 +31,7 @@ STEPS, EVERY = 110, 5
 SEEDS = (0, 1, 2)
 WARMED_UP = {"warmup": 25}
 METHODS = {
-    "graphucb": {},
+    "viewucb": {},
     "linucb": {},
     "rogcn": {},
     "bilinucb-gcn": WARMED_UP,
@@ -84,7 +84,7 @@ def trace(method, scenario, seed):  # noqa: PLR0915 - a scenario is a list of wh
     """The arms chosen (T,), their scores and widths (T, 2), and all scores and widths of every fifth decision."""
     contexts, labels, arms, edges = SCENARIOS[scenario](seed)
     rng = np.random.default_rng([seed, 102])
-    agent = tacit.make(method, arms=arms, seed=seed, epsilon=0.1, max_nodes=70, expire_after=40, **METHODS[method])
+    agent = taciturn.make(method, arms=arms, seed=seed, epsilon=0.1, max_nodes=70, expire_after=40, **METHODS[method])
     start = range(6)
     near = None if edges is None else [(j, t) for t in start for j in edges[t]]
     ids = agent.warm_start([contexts[t] for t in start], [labels[t] for t in start], edges=near)
@@ -104,7 +104,7 @@ def trace(method, scenario, seed):  # noqa: PLR0915 - a scenario is a list of wh
         if step in (20, 55):
             with tempfile.TemporaryDirectory() as folder:
                 agent.save(Path(folder) / "agent")
-                agent = tacit.load(Path(folder) / "agent")
+                agent = taciturn.load(Path(folder) / "agent")
         neighbors = None if edges is None or step % 7 == 6 else [ids[j] for j in edges[t]]
         decision = agent.decide(contexts[t], neighbors=neighbors)
         ids.append(decision.id)

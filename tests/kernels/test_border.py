@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.kernels import border
+from taciturn.kernels import border
 
 numbers = st.one_of(st.floats(-2, 2), st.sampled_from([1.0, 1.0 - 1e-12, 1.0 + 1e-12, 0.0]))
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from oracles import gcn as oracle
 from oracles import knn
-from tacit.kernels import gcn
+from taciturn.kernels import gcn
 
 
 def problem(seed, precision):

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
 from oracles import knn as oracle
-from tacit.agents.contexts import RowStore
-from tacit.agents.graph import ContextGraph
-from tacit.contracts import SparseRow
+from taciturn.agents.contexts import RowStore
+from taciturn.agents.graph import ContextGraph
+from taciturn.contracts import SparseRow
 
 
 def grow(X, k):

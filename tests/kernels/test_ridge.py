@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.kernels import ridge
+from taciturn.kernels import ridge
 
 
 def sparse(x):

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from oracles import knn
 from oracles import views as oracle
-from tacit.kernels import views
-from tacit.kernels.gcn import Rows
+from taciturn.kernels import views
+from taciturn.kernels.gcn import Rows
 
 seeds = st.integers(0, 2**32 - 1)
 

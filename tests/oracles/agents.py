@@ -7,7 +7,7 @@ weights, then two mask keys a training step.
 import numpy as np
 
 from oracles import gcn, knn, views
-from tacit.agents.trust import Trust
+from taciturn.agents.trust import Trust
 
 
 def argmax_first(values):
@@ -215,8 +215,8 @@ def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
     return chosen
 
 
-def run_graphucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3):  # noqa: PLR0915
-    """GraphUCB with features written down, in double precision. Only `Trust`, tested on its own, is the library's."""
+def run_viewucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3):  # noqa: PLR0915
+    """ViewUCB with features written down, in double precision. Only `Trust`, tested on its own, is the library's."""
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
     X, edges, trust = np.zeros((0, D)), None, Trust(V, K, exclusive=True)
     theta, said, wrong, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-import tacit
+import taciturn
 from oracles import ridge
 
 
 def ridges(agent):
     """The regressions over contexts that an agent holds, each with what it must be made of."""
-    if isinstance(agent, tacit.GraphUCB):
+    if isinstance(agent, taciturn.ViewUCB):
         yield agent._widths, ridge.from_book(agent, agent._rows.dimension, agent.ridge, unit_rows=True)
         return
     if hasattr(agent, "_linear"):
@@ -20,7 +20,7 @@ def ridges(agent):
 def check_against_the_book(agent):
     """All evidence inside an agent is what its book of decisions says, from scratch."""
     for held, (A, b) in ridges(agent):
-        if isinstance(agent, tacit.GraphUCB):
+        if isinstance(agent, taciturn.ViewUCB):
             inverses, _ = ridge.written_out(held._state)
             np.testing.assert_allclose(inverses, np.linalg.inv(A), atol=1e-8)
         else:
@@ -30,9 +30,9 @@ def check_against_the_book(agent):
     seen, right = ~silent & ~np.isnan(value), ~silent & (value > 0.5)
     every = (value == 1) & ~silent & agent.one_right_arm
     labels = np.where(right, arm, -1)
-    if isinstance(agent, tacit.ROGCN):
+    if isinstance(agent, taciturn.ROGCN):
         np.testing.assert_array_equal(agent._encoder.labels[:n, 0], labels)
-    if isinstance(agent, tacit.GCNUCB):
+    if isinstance(agent, taciturn.GCNUCB):
         expected = np.full((n, len(agent.arm_names)), np.nan)
         known = ~np.isnan(value)
         expected[known, arm[known]] = value[known]
@@ -41,7 +41,7 @@ def check_against_the_book(agent):
         np.testing.assert_array_equal(agent._rewards[:n], expected)
         told = np.where(np.isnan(expected) | silent[:, None], -1, expected > 0.5)
         np.testing.assert_array_equal(agent._encoder.labels[:n], told)
-    if isinstance(agent, tacit.BILinUCB):
+    if isinstance(agent, taciturn.BILinUCB):
         imputer = agent._imputer
         if hasattr(imputer, "_encoder"):
             np.testing.assert_array_equal(imputer._encoder.labels[:n, 0], labels)
@@ -49,7 +49,7 @@ def check_against_the_book(agent):
             np.testing.assert_array_equal(imputer._reward[:n], np.where(seen, value, np.nan))
         if hasattr(imputer, "estimator"):
             np.testing.assert_array_equal(imputer._labels[:n], labels)
-    if isinstance(agent, tacit.GraphUCB):
+    if isinstance(agent, taciturn.ViewUCB):
         wrong = seen & (value == 0) & agent.one_right_arm
         np.testing.assert_array_equal(agent._wrong[:n], np.where(wrong, arm, -1))
         weights, targets = agent._weights[:n], agent._targets[:n]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tacit.kernels.gcn import keep
+from taciturn.kernels.gcn import keep
 
 
 def mask(key, shape, rate, first_column=0):

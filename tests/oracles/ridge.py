@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tacit.kernels.ridge import RidgeState
+from taciturn.kernels.ridge import RidgeState
 
 
 def from_book(agent, dimension, ridge, unit_rows=False, supposed=True):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from browser_kit import chromium
-from tacit.errors import TacitError
-from tacit.experiments.checks import toy_data
-from tacit.experiments.recorder import read_runs
-from tacit.experiments.reproduce import write_spaces
-from tacit.experiments.runner import execute
-from tacit.experiments.spec import Experiment, expand
-from tacit.reports import figures, page, ranks
+from taciturn.errors import TaciturnError
+from taciturn.experiments.checks import toy_data
+from taciturn.experiments.recorder import read_runs
+from taciturn.experiments.reproduce import write_spaces
+from taciturn.experiments.runner import execute
+from taciturn.experiments.spec import Experiment, expand
+from taciturn.reports import figures, page, ranks
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def results(tmp_path_factory):
         seeds=range(3),
         params={"ties": "first"},
     )
-    list(execute(expand(several), folder, command="tacit run <script>alert(1)</script>"))
+    list(execute(expand(several), folder, command="taciturn run <script>alert(1)</script>"))
     write_spaces(folder, toy_data(), rows=40)
     page.write_report(folder)
     return folder
@@ -61,7 +61,7 @@ def test_pictures_come_as_svg_and_png(results):
 
 
 def test_a_folder_without_runs_says_so(tmp_path):
-    with pytest.raises(TacitError, match="no finished runs"):
+    with pytest.raises(TaciturnError, match="no finished runs"):
         page.write_report(tmp_path)
 
 
@@ -99,7 +99,7 @@ def browser():
 
 def test_a_real_browser_shows_sorts_and_asks_nobody(browser, results):
     browser.get((results / "report.html").as_uri())
-    assert browser.title == "tacit: toy"
+    assert browser.title == "taciturn: toy"
     table = browser.find_element("css selector", "table.sortable")
     button = table.find_elements("css selector", "th button")[3]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tacit.service.postgres import PostgresJournal
-from tacit.service.sqlite import SQLiteJournal
+from taciturn.service.postgres import PostgresJournal
+from taciturn.service.sqlite import SQLiteJournal
 
 NUMBERS = count()
 
@@ -33,7 +33,7 @@ def postgres():
     if programs is None:
         reason = "no PostgreSQL server on this machine; on Debian: apt-get install postgresql"
         pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="tacit-pg-"))  # short, as names of sockets must be
+    folder = Path(tempfile.mkdtemp(prefix="taciturn-pg-"))  # short, as names of sockets must be
     as_user = []
     if os.getuid() == 0:  # whom initdb refuses
         shutil.chown(folder, "nobody")

@@ -9,13 +9,20 @@ import pytest
 import scipy.sparse as sp
 import uvicorn
 
-import tacit
+import taciturn
 from service_kit import MemoryJournal
-from tacit import client as module
-from tacit.client import Client, ServiceUnavailable
-from tacit.errors import AlreadyAnswered, ForgottenDecision, InvalidContext, InvalidReward, UnknownArm, UnknownDecision
-from tacit.service.http import create_app
-from tacit.service.service import Service
+from taciturn import client as module
+from taciturn.client import Client, ServiceUnavailable
+from taciturn.errors import (
+    AlreadyAnswered,
+    ForgottenDecision,
+    InvalidContext,
+    InvalidReward,
+    UnknownArm,
+    UnknownDecision,
+)
+from taciturn.service.http import create_app
+from taciturn.service.service import Service
 
 ARMS = ["a", "b", 3]
 BOUNDS = {"max_nodes": 100_000, "memory_limit": 2e9}
@@ -60,7 +67,7 @@ def equal(one, other):
 
 def test_the_same_two_verbs(client, tmp_path):
     remote = client.create("verbs", arms=ARMS, kind="linucb", epsilon=0.2, seed=3)
-    bare = tacit.make("linucb", arms=ARMS, epsilon=0.2, seed=3, **BOUNDS)
+    bare = taciturn.make("linucb", arms=ARMS, epsilon=0.2, seed=3, **BOUNDS)
     rng = np.random.default_rng(0)
     forms = [lambda x: x, lambda x: x.tolist(), sp.csr_matrix, sp.coo_array, tuple]
     for i in range(20):
@@ -86,7 +93,7 @@ def test_the_same_two_verbs(client, tmp_path):
     assert remote.health() == bare.health()
     assert str(remote.explain(7)) == str(bare.explain(7))
     remote.save(tmp_path / "agent")
-    copy, second = tacit.load(tmp_path / "agent"), client.load("second", tmp_path / "agent")
+    copy, second = taciturn.load(tmp_path / "agent"), client.load("second", tmp_path / "agent")
     x = rng.normal(size=5)
     for agent in (remote, copy, second, client.agent("verbs")):
         decision = agent.decide(x)
@@ -100,7 +107,7 @@ def test_the_same_two_verbs(client, tmp_path):
 
 
 def test_names_for_features(client):
-    remote, bare = client.create("named", kind="linucb", arms=2), tacit.LinUCB(arms=2, **BOUNDS)
+    remote, bare = client.create("named", kind="linucb", arms=2), taciturn.LinUCB(arms=2, **BOUNDS)
     for x in ({"late": 1.0}, {"late": np.float32(2), "new": 1}):
         equal(remote.decide(x), bare.decide(x))
 
@@ -116,10 +123,10 @@ def test_names_for_features(client):
         (lambda a: a.feedback(-1, 1), UnknownDecision),
         (lambda a: a.feedback(1, 1), ForgottenDecision),
         (lambda a: a.feedback(0, 0), AlreadyAnswered),
-        (lambda a: a.feedback(0, 2), tacit.TacitError),
+        (lambda a: a.feedback(0, 2), taciturn.TaciturnError),
         (lambda a: a.explain(1), ForgottenDecision),
         (lambda a: a.retire_arm("z"), UnknownArm),
-        (lambda a: a.add_arm("a"), tacit.TacitError),
+        (lambda a: a.add_arm("a"), taciturn.TaciturnError),
     ],
 )
 def test_the_same_errors(client, do, error):
@@ -174,11 +181,11 @@ def test_a_retry_never_decides_twice(url):
             agent.decide([1.0])
 
 
-def test_an_answer_that_is_not_of_tacit():
+def test_an_answer_that_is_not_of_taciturn():
     transport = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
     with (
         Client("http://x", http=httpx.Client(transport=transport, base_url="http://x")) as client,
-        pytest.raises(tacit.TacitError, match="answered 502"),
+        pytest.raises(taciturn.TaciturnError, match="answered 502"),
     ):
         client.agents()
     assert module.ERRORS["invalid-reward"] is InvalidReward

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 import pytest
 
 
-def tacit(folder, *words):
-    command = [sys.executable, "-m", "tacit", *map(str, words)]
+def taciturn(folder, *words):
+    command = [sys.executable, "-m", "taciturn", *map(str, words)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
 @contextmanager
 def serving(folder, *words):
-    command = [sys.executable, "-m", "tacit", "serve", "--port", "0", "--log-level", "warning", *words]
+    command = [sys.executable, "-m", "taciturn", "serve", "--port", "0", "--log-level", "warning", *words]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
         found = re.search(r"http://localhost:(\d+)/", line)
@@ -44,19 +44,19 @@ def test_stop_start_backup_and_restore(tmp_path):
         ask(f"{address}/v1/agents", "POST", {"name": "shop", "kind": "linucb", "arms": ["a", "b"]})
         decision = ask(f"{address}/v1/agents/shop/decisions", "POST", {"context": {"late": 1, "angry": 2}})
         ask(f"{address}/v1/agents/shop/decisions/{decision['id']}/reward", "PUT", {"reward": 1})
-        copied = tacit(tmp_path, "backup", "copy")
+        copied = taciturn(tmp_path, "backup", "copy")
         assert copied.stdout == "copy holds the journal up to entry 3\n", copied.stderr
-        second = tacit(tmp_path, "serve")
+        second = taciturn(tmp_path, "serve")
         assert (second.returncode, second.stderr.count("\n")) == (2, 1)
         assert f"in use by process {process.pid}" in second.stderr
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) in (0, -signal.SIGTERM)
-    restored = tacit(tmp_path, "restore", "copy", "--data-dir", "new")
+    restored = taciturn(tmp_path, "restore", "copy", "--data-dir", "new")
     assert restored.stdout == "new holds the journal up to entry 3\n", restored.stderr
-    assert "not overwritten" in tacit(tmp_path, "restore", "copy", "--data-dir", "new").stderr
+    assert "not overwritten" in taciturn(tmp_path, "restore", "copy", "--data-dir", "new").stderr
     after = []
-    for folder in ("tacit-data", "new"):
-        assert "nothing was wrong" in tacit(tmp_path, "repair", "--data-dir", folder).stdout
+    for folder in ("taciturn-data", "new"):
+        assert "nothing was wrong" in taciturn(tmp_path, "repair", "--data-dir", folder).stdout
         with serving(tmp_path, "--data-dir", folder) as (_, address):
             assert ask(f"{address}/v1/agents/shop/decisions/{decision['id']}")["state"] == "rewarded"
             after.append(ask(f"{address}/v1/agents/shop/decisions", "POST", {"context": {"late": 1}}))
@@ -64,31 +64,31 @@ def test_stop_start_backup_and_restore(tmp_path):
 
 
 def test_keys_are_made_shown_once_and_needed(tmp_path):
-    refused = tacit(tmp_path, "serve", "--host", "192.0.2.1")
+    refused = taciturn(tmp_path, "serve", "--host", "192.0.2.1")
     assert refused.returncode == 2
     assert refused.stderr == (
-        "tacit: --host 192.0.2.1 can be reached from elsewhere, and there is no key; "
-        "make one first: tacit keys add NAME\n"
+        "taciturn: --host 192.0.2.1 can be reached from elsewhere, and there is no key; "
+        "make one first: taciturn keys add NAME\n"
     )
     tokens = {}
     for scope in ("read", "write"):
-        made = tacit(tmp_path, "keys", "add", f"to-{scope}", "--scope", scope, "--json")
+        made = taciturn(tmp_path, "keys", "add", f"to-{scope}", "--scope", scope, "--json")
         tokens[scope] = json.loads(made.stdout)["token"]
-    listed = json.loads(tacit(tmp_path, "keys", "list", "--json").stdout)
+    listed = json.loads(taciturn(tmp_path, "keys", "list", "--json").stdout)
     assert listed == [{"name": "to-read", "scope": "read"}, {"name": "to-write", "scope": "write"}]
-    journal = (tmp_path / "tacit-data" / "journal.db").read_bytes()
+    journal = (tmp_path / "taciturn-data" / "journal.db").read_bytes()
     assert not any(token.encode() in journal for token in tokens.values())
     with serving(tmp_path) as (_, address):
         agent = {"name": "shop", "kind": "linucb", "arms": 2}
-        for token, status in ((None, 401), ("tacit_guess", 401), (tokens["read"], 403)):
+        for token, status in ((None, 401), ("taciturn_guess", 401), (tokens["read"], 403)):
             with pytest.raises(urllib.error.HTTPError) as error:
                 ask(f"{address}/v1/agents", "POST", agent, token)
             assert error.value.code == status
             error.value.close()
         ask(f"{address}/v1/agents", "POST", agent, tokens["write"])
         assert [one["name"] for one in ask(f"{address}/v1/agents", token=tokens["read"])["agents"]] == ["shop"]
-    assert tacit(tmp_path, "keys", "drop", "to-read").stdout == "to-read is gone\n"
-    gone = tacit(tmp_path, "keys", "drop", "to-read")
+    assert taciturn(tmp_path, "keys", "drop", "to-read").stdout == "to-read is gone\n"
+    gone = taciturn(tmp_path, "keys", "drop", "to-read")
     assert (gone.returncode, gone.stderr.count("\n")) == (2, 1)
 
 
@@ -100,10 +100,10 @@ def test_keys_are_made_shown_once_and_needed(tmp_path):
         (("keys", "add", "x", "--scope", "all"), "read or write"),
         (("backup", "copy", "--data-dir", "nowhere"), "no such file"),
         (("repair", "--data-dir", "nowhere"), "no such file"),
-        (("serve", "--postgres", "host=/nowhere dbname=x"), "tacit:"),
+        (("serve", "--postgres", "host=/nowhere dbname=x"), "taciturn:"),
     ],
 )
 def test_what_cannot_be_ends_in_one_line(words, said, tmp_path):
-    done = tacit(tmp_path, *words)
+    done = taciturn(tmp_path, *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert said in done.stderr

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import TacitError
-from tacit.service.commit import Busy, GroupCommit
-from tacit.service.journal import Entry, JournalFull
-from tacit.service.sqlite import SQLiteJournal
+from taciturn.errors import TaciturnError
+from taciturn.service.commit import Busy, GroupCommit
+from taciturn.service.journal import Entry, JournalFull
+from taciturn.service.sqlite import SQLiteJournal
 
 
 class Gated:
@@ -78,7 +78,7 @@ def test_a_full_queue_says_so_at_once_and_takes_nothing(gated):
         journal.go.put(None)
     commit.close()
     assert [name for name, *_ in told] == ["under way"] + ["waiting"] * 5
-    with pytest.raises(TacitError, match="closed"):
+    with pytest.raises(TaciturnError, match="closed"):
         submit("late", 1)
     commit.close()
 

@@ -1,6 +1,6 @@
 """kill -9 under load, again and again: what was acknowledged is there exactly once, and the agent is the same.
 
-TACIT_KILLS says how often; a hundred times if not.
+TACITURN_KILLS says how often; a hundred times if not.
 """
 
 import json
@@ -15,16 +15,16 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-import tacit
+import taciturn
 
-KILLS = int(os.environ.get("TACIT_KILLS", "100"))
+KILLS = int(os.environ.get("TACITURN_KILLS", "100"))
 
 SERVER = """
 import os, signal, sys
 from pathlib import Path
 import uvicorn
-import numpy, tacit, tacit.agents.graphucb, tacit.agents.linucb, tacit.agents.bilinucb
-from tacit.service.run import opened_app, opened_journal
+import numpy, taciturn, taciturn.agents.viewucb, taciturn.agents.linucb, taciturn.agents.bilinucb
+from taciturn.service.run import opened_app, opened_journal
 
 class Announcing(uvicorn.Server):
     async def startup(self, sockets=None):
@@ -83,13 +83,13 @@ for number in range(4):
     threading.Thread(target=work, args=(("lin", "graph", "bili")[number % 3], number)).start()
 """
 
-AGENTS = {"lin": ("linucb", {}), "graph": ("graphucb", {"neighbors": 2}), "bili": ("bilinucb-kmeans", {"warmup": 5})}
+AGENTS = {"lin": ("linucb", {}), "graph": ("viewucb", {"neighbors": 2}), "bili": ("bilinucb-kmeans", {"warmup": 5})}
 
 
 WARM = """
-import tacit
-for kind, params in (("linucb", {}), ("graphucb", {"neighbors": 2}), ("bilinucb-kmeans", {"warmup": 5})):
-    agent = tacit.make(kind, arms=3, **params)
+import taciturn
+for kind, params in (("linucb", {}), ("viewucb", {"neighbors": 2}), ("bilinucb-kmeans", {"warmup": 5})):
+    agent = taciturn.make(kind, arms=3, **params)
     agent.defer()
     for step in range(80):
         for decision in (agent.decide([1.0, 0.5, step % 7, 2.0]), *agent.decide_batch([[step % 3, 1.0, 0.5, 1.0]] * 2)):
@@ -125,7 +125,7 @@ class Replica:
 
     def __init__(self, folder):
         self.folder, self.position = folder, 0
-        self.agents = {name: tacit.make(kind, arms=3, seed=0, **params) for name, (kind, params) in AGENTS.items()}
+        self.agents = {name: taciturn.make(kind, arms=3, seed=0, **params) for name, (kind, params) in AGENTS.items()}
         for agent in self.agents.values():
             agent.defer()
         self.decided, self.rewarded = {}, {}
@@ -134,7 +134,7 @@ class Replica:
         """Read on, up to a decision if one is given."""
         with closing(sqlite3.connect(f"{(self.folder / 'journal.db').as_uri()}?mode=ro", uri=True)) as db:
             rows = db.execute(
-                "SELECT position, agent, kind, body FROM tacit_records WHERE position > ? ORDER BY position",
+                "SELECT position, agent, kind, body FROM taciturn_records WHERE position > ? ORDER BY position",
                 (self.position,),
             ).fetchall()
         for position, name, kind, body in rows:

@@ -5,12 +5,12 @@ from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
 
 from service_kit import MemoryJournal
-from tacit.service.http import create_app
-from tacit.service.journal import Key
-from tacit.service.keys import Keyring, digest, new_token
-from tacit.service.limits import Limits
-from tacit.service.service import Service
-from tacit.service.wire import Ask, Create, Decide
+from taciturn.service.http import create_app
+from taciturn.service.journal import Key
+from taciturn.service.keys import Keyring, digest, new_token
+from taciturn.service.limits import Limits
+from taciturn.service.service import Service
+from taciturn.service.wire import Ask, Create, Decide
 
 TOKEN = new_token()
 

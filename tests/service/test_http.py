@@ -8,14 +8,14 @@ import pytest
 from starlette.routing import Route
 
 from service_kit import MemoryJournal, Web
-from tacit.service.http import HEADERS, create_app
-from tacit.service.journal import Key
-from tacit.service.keys import Keyring, digest
-from tacit.service.limits import Limits
-from tacit.service.service import Service
-from tacit.service.tasks import Task
+from taciturn.service.http import HEADERS, create_app
+from taciturn.service.journal import Key
+from taciturn.service.keys import Keyring, digest
+from taciturn.service.limits import Limits
+from taciturn.service.service import Service
+from taciturn.service.tasks import Task
 
-TOKENS = {"read": "tacit_reader", "write": "tacit_writer"}
+TOKENS = {"read": "taciturn_reader", "write": "taciturn_writer"}
 KEYS = Keyring([Key(scope, digest(token), scope) for scope, token in TOKENS.items()])
 CREATE = {"name": "x", "kind": "linucb", "arms": ["a", "b"]}
 OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs"}
@@ -74,7 +74,14 @@ def test_no_route_is_open_by_accident(web, method, path, scope):
         assert scope is None
         assert ask(None).status_code == 200
         return
-    for wrong in (None, "Bearer ", "Bearer tacit_nobody", "Basic " + TOKENS["write"], TOKENS["write"], "Bearer \xe9"):
+    for wrong in (
+        None,
+        "Bearer ",
+        "Bearer taciturn_nobody",
+        "Basic " + TOKENS["write"],
+        TOKENS["write"],
+        "Bearer \xe9",
+    ):
         answer = ask(wrong if wrong is None else wrong.encode("latin-1"))
         problem(answer, 401, "no-key")
         assert answer.headers["www-authenticate"] == "Bearer"
@@ -115,8 +122,8 @@ def test_a_day_in_the_life_of_a_decision(web):
     problem(ask("POST", "/v1/agents/z/file", content=file.content[:-1], headers=FILE), 422, "invalid-file")
     assert [a["name"] for a in ask("GET", "/v1/agents").json()["agents"]] == ["x", "y"]
     text = ask("GET", "/metrics").text
-    assert 'tacit_decisions_total{agent="x"} 3.0' in text
-    assert 'tacit_rewards_total{agent="x",outcome="corrected"} 2.0' in text
+    assert 'taciturn_decisions_total{agent="x"} 3.0' in text
+    assert 'taciturn_rewards_total{agent="x",outcome="corrected"} 2.0' in text
     assert ask("DELETE", "/v1/agents/x").status_code == 204
     problem(ask("GET", "/v1/agents/x"), 404, "unknown-agent")
 
@@ -237,10 +244,10 @@ def test_headers_are_on_everything_and_only_this_machine_is_served_without_keys(
         answer = ask(method, path)
         assert {name.decode() for name, _ in HEADERS} | {"content-security-policy"} <= set(answer.headers)
     assert ask("PATCH", "/v1/agents").headers["allow"] == "GET, POST, HEAD"
-    assert "http" not in ask("GET", "/docs").text.replace("over HTTP", "").replace("tacit: HTTP", "")
+    assert "http" not in ask("GET", "/docs").text.replace("over HTTP", "").replace("taciturn: HTTP", "")
     problem(ask("GET", "/v1/agents", headers={"host": "evil.example"}), 421, "wrong-host")
     assert ask("GET", "/v1/agents", headers={"host": "127.0.0.1:8000"}).status_code == 200
-    assert web(keyring=KEYS)("GET", "/healthz", headers={"host": "tacit.example"}).status_code == 200
+    assert web(keyring=KEYS)("GET", "/healthz", headers={"host": "taciturn.example"}).status_code == 200
 
 
 def test_a_service_that_makes_its_agents_anew_says_so(web):

@@ -20,12 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.errors import TacitError
-from tacit.service import journal as shared
-from tacit.service import sqlite
-from tacit.service.journal import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record
-from tacit.service.postgres import PostgresJournal
-from tacit.service.sqlite import SQLiteJournal, backup, examine, repair, restore
+from taciturn.errors import TaciturnError
+from taciturn.service import journal as shared
+from taciturn.service import sqlite
+from taciturn.service.journal import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record
+from taciturn.service.postgres import PostgresJournal
+from taciturn.service.sqlite import SQLiteJournal, backup, examine, repair, restore
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
 ENTRIES = st.builds(Entry, NAMES, NAMES, st.binary(max_size=12))
@@ -103,26 +103,26 @@ def test_a_changed_missing_or_moved_record_is_noticed_at_its_position(new_store,
         case "byte":
             body = bytearray(originals[position - 1].body or b"+")
             body[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-            store.tamper("UPDATE tacit_records SET body = ? WHERE position = ?", bytes(body), position)
+            store.tamper("UPDATE taciturn_records SET body = ? WHERE position = ?", bytes(body), position)
         case "name":
-            store.tamper("UPDATE tacit_records SET agent = agent || 'x' WHERE position = ?", position)
+            store.tamper("UPDATE taciturn_records SET agent = agent || 'x' WHERE position = ?", position)
         case "border":  # a letter moves from one column to the next
             both = originals[position - 1].agent + (originals[position - 1].kind or "x")
             agent, kind = both[: len(originals[position - 1].agent) + 1], both[len(originals[position - 1].agent) + 1 :]
-            store.tamper("UPDATE tacit_records SET agent = ?, kind = ? WHERE position = ?", agent, kind, position)
+            store.tamper("UPDATE taciturn_records SET agent = ?, kind = ? WHERE position = ?", agent, kind, position)
         case "digest":
-            store.tamper("UPDATE tacit_records SET digest = ? WHERE position = ?", bytes(16), position)
+            store.tamper("UPDATE taciturn_records SET digest = ? WHERE position = ?", bytes(16), position)
         case "delete":
-            store.tamper("DELETE FROM tacit_records WHERE position = ?", position)
+            store.tamper("DELETE FROM taciturn_records WHERE position = ?", position)
         case "swap":
             other = data.draw(st.integers(1, total).filter(lambda other: other != position))
             for old, new in ((position, 0), (other, position), (0, other)):
-                store.tamper("UPDATE tacit_records SET position = ? WHERE position = ?", new, old)
+                store.tamper("UPDATE taciturn_records SET position = ? WHERE position = ?", new, old)
             position = min(position, other)
         case "extra":
             position = total + 1
             digest = shared.chain(original_digest(originals, total), position, "a", "b", b"c")
-            store.tamper("INSERT INTO tacit_records VALUES (?, 'a', 'b', ?, ?)", position, b"c", digest)
+            store.tamper("INSERT INTO taciturn_records VALUES (?, 'a', 'b', ?, ?)", position, b"c", digest)
     with closing(store.open()) as journal:
         seen = []
         with pytest.raises(DamagedJournal, match=f": record {position} .*last good record is {position - 1};") as error:
@@ -134,7 +134,7 @@ def test_a_changed_missing_or_moved_record_is_noticed_at_its_position(new_store,
 def test_a_lost_end_is_noticed_before_anything_is_appended_to_it(store):
     with closing(store.open()) as journal:
         journal.append(numbered(0, 5))
-    store.tamper("DELETE FROM tacit_records WHERE position >= 4")
+    store.tamper("DELETE FROM taciturn_records WHERE position >= 4")
     with closing(store.open()) as journal, pytest.raises(DamagedJournal, match="record 4 is missing"):
         journal.append(numbered(0, 1))
 
@@ -143,7 +143,7 @@ def test_a_lost_end_is_noticed_before_anything_is_appended_to_it(store):
 def test_an_entry_that_cannot_be_kept_changes_nothing(store, bad):
     with closing(store.open()) as journal:
         journal.append(numbered(0, 1))
-        with pytest.raises(TacitError, match="zero character or half a character"):
+        with pytest.raises(TaciturnError, match="zero character or half a character"):
             journal.append([*numbered(1, 2), bad])
         assert journal.append(numbered(1, 2)) == 2
         assert [record.body for record in journal.read()] == [b"0 ", b"1 "]
@@ -193,10 +193,10 @@ def test_keys_are_kept_replaced_and_dropped(store):
 
 def test_migrations_happen_together_or_not_at_all_and_newer_tables_are_refused(store, monkeypatch):
     def add(journal):
-        journal.write("CREATE TABLE tacit_extra (value TEXT)")
+        journal.write("CREATE TABLE taciturn_extra (value TEXT)")
 
     def stumble(journal):
-        journal.write("INSERT INTO tacit_extra VALUES ('x')")
+        journal.write("INSERT INTO taciturn_extra VALUES ('x')")
         raise RuntimeError("in the middle")
 
     with closing(store.open()) as journal:
@@ -211,16 +211,16 @@ def test_migrations_happen_together_or_not_at_all_and_newer_tables_are_refused(s
         patch.setattr(shared, "MIGRATIONS", [*shared.MIGRATIONS, add])
         with closing(store.open()) as journal:
             assert len(list(journal.read())) == 4
-    with pytest.raises(TacitError, match=r"written by a newer tacit \(schema 2, this one knows 1\)") as error:
+    with pytest.raises(TaciturnError, match=r"written by a newer taciturn \(schema 2, this one knows 1\)") as error:
         store.open()
     assert one_line(error)
-    assert store.tamper("SELECT count(*) FROM tacit_extra") == [(0,)]
+    assert store.tamper("SELECT count(*) FROM taciturn_extra") == [(0,)]
 
 
 CHILD = """
 import sys
-from tacit.service.journal import Entry
-from tacit.service.{kind} import {cls}
+from taciturn.service.journal import Entry
+from taciturn.service.{kind} import {cls}
 journal = {cls}({address!r})
 number = journal.last()
 while True:
@@ -294,13 +294,13 @@ def test_the_server_is_asked_to_wait_for_its_disk_and_errors_are_one_line(server
     with closing(PostgresJournal(careless)) as journal, journal.transaction():
         assert journal.query("SHOW synchronous_commit") == [("on",)]
     for address in ("host=/nowhere password=secret", "not a conninfo"):
-        with pytest.raises(TacitError) as error:
+        with pytest.raises(TaciturnError) as error:
             PostgresJournal(address)
         assert one_line(error)
         assert "secret" not in str(error.value)
     with closing(psycopg.connect(server.address, autocommit=True)) as db:
         db.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
-    with pytest.raises(TacitError, match="encoding LATIN1; make one with UTF8"):
+    with pytest.raises(TaciturnError, match="encoding LATIN1; make one with UTF8"):
         PostgresJournal(re.sub("dbname=[a-z]+", "dbname=old", server.address))
 
 
@@ -320,7 +320,9 @@ def legible(content, length, records, path):
     good = []
     with closing(sqlite3.connect(path)) as db:
         try:
-            for row, record in zip(db.execute("SELECT * FROM tacit_records ORDER BY position"), records, strict=False):
+            for row, record in zip(
+                db.execute("SELECT * FROM taciturn_records ORDER BY position"), records, strict=False
+            ):
                 if row[:4] != record or row[4] != original_digest(records, record.position):
                     break
                 good.append(record)
@@ -347,7 +349,7 @@ def test_a_file_cut_anywhere_in_its_last_page_says_what_is_good_and_repair_keeps
         with pytest.raises(DamagedJournal) as error:
             SQLiteJournal(path)
         assert one_line(error)
-        assert f"tacit repair --data-dir {path.parent}" in str(error.value)
+        assert f"taciturn repair --data-dir {path.parent}" in str(error.value)
         good = int(re.search(r"the last good record is (\d+);", str(error.value))[1])
         positions.add(good)
         if cut % 128 == 0 or cut < len(whole) - 4096 or cut > len(whole) - 4:
@@ -404,8 +406,8 @@ def test_a_flipped_bit_anywhere_is_noticed_or_matters_to_nothing(memory):
         path.write_bytes(damaged)
         try:
             assert contents(path) == records
-        except TacitError as error:
-            assert isinstance(error, DamagedJournal) or "newer tacit" in str(error)
+        except TaciturnError as error:
+            assert isinstance(error, DamagedJournal) or "newer taciturn" in str(error)
             noticed += 1
             assert "\n" not in str(error)
     assert 0.2 < noticed / len(bits) < 0.9
@@ -415,7 +417,7 @@ def test_damage_beside_the_records_is_noticed_on_opening_and_costs_none_of_them(
     path = tmp_path / "journal.db"
     records = filled(path)
     with closing(sqlite3.connect(path)) as db:
-        ((root,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'tacit_keys'")
+        ((root,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'taciturn_keys'")
     content = bytearray(path.read_bytes())
     content[(root - 1) * 4096 : root * 4096] = bytes(4096)
     path.write_bytes(content)
@@ -429,7 +431,7 @@ def test_damage_beside_the_records_is_noticed_on_opening_and_costs_none_of_them(
 def test_what_is_no_journal_is_not_taken_for_an_empty_one(tmp_path, content):
     path = tmp_path / "journal.db"
     path.write_bytes(content)
-    with pytest.raises(DamagedJournal, match="last good record is 0; .*tacit repair --data-dir") as error:
+    with pytest.raises(DamagedJournal, match="last good record is 0; .*taciturn repair --data-dir") as error:
         SQLiteJournal(path)
     assert one_line(error)
     with pytest.raises(DamagedJournal, match="no record can be read, so restore a backup"):
@@ -449,7 +451,7 @@ def damage(path):
         journal.append(numbered(6, 10))
         records = list(journal.read())
         with journal.transaction():
-            journal.write("UPDATE tacit_records SET body = ? WHERE position = 7", [(b"other",)])
+            journal.write("UPDATE taciturn_records SET body = ? WHERE position = 7", [(b"other",)])
         copy = snapshot_of_running(path, path.parent / "copy")
     return copy, records
 
@@ -534,11 +536,11 @@ def test_a_bad_backup_is_neither_made_nor_restored_and_nothing_is_overwritten(tm
     whole = (tmp_path / "good.db").read_bytes()
     (tmp_path / "cut").write_bytes(whole[:-1])
     for source, message in (("cut", "take another backup"), ("nothing", "no such file")):
-        with pytest.raises(TacitError, match=message):
+        with pytest.raises(TaciturnError, match=message):
             restore(tmp_path / source, tmp_path / "new.db")
     assert not (tmp_path / "backup").exists()
     assert not (tmp_path / "new.db").exists()
-    with pytest.raises(TacitError, match="not overwritten"):
+    with pytest.raises(TaciturnError, match="not overwritten"):
         restore(tmp_path / "good.db", path)
     assert not list(tmp_path.glob(".*"))
 
@@ -576,7 +578,7 @@ def test_what_durability_means_to_sqlite(tmp_path):
         with closing(SQLiteJournal(tmp_path / durability, durability=durability)) as journal, journal.transaction():
             assert journal.query("PRAGMA synchronous") == [(level,)]
             assert journal.query("PRAGMA journal_mode") == [("wal",)]
-    with pytest.raises(TacitError, match="'full' or 'normal'"):
+    with pytest.raises(TaciturnError, match="'full' or 'normal'"):
         SQLiteJournal(tmp_path / "journal.db", durability="none")
     with pytest.raises(JournalUnavailable, match="Not a directory|File exists") as error:
         SQLiteJournal(tmp_path / "full" / "journal.db")
@@ -584,7 +586,7 @@ def test_what_durability_means_to_sqlite(tmp_path):
 
 
 def test_another_process_is_told_who_has_the_journal(tmp_path):
-    script = f"from tacit.service.sqlite import SQLiteJournal; SQLiteJournal({str(tmp_path / 'journal.db')!r})"
+    script = f"from taciturn.service.sqlite import SQLiteJournal; SQLiteJournal({str(tmp_path / 'journal.db')!r})"
     with closing(SQLiteJournal(tmp_path / "journal.db")):
         other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert f"in use by process {os.getpid()}" in other.stderr.splitlines()[-1]

@@ -4,18 +4,18 @@ import hmac
 
 import pytest
 
-from tacit.errors import TacitError
-from tacit.service import keys
-from tacit.service.journal import Key
-from tacit.service.keys import Keyring, digest, new_token
+from taciturn.errors import TaciturnError
+from taciturn.service import keys
+from taciturn.service.journal import Key
+from taciturn.service.keys import Keyring, digest, new_token
 
 
 def test_tokens_are_32_random_bytes_and_only_their_digest_is_kept():
     tokens = {new_token() for _ in range(100)}
     assert len(tokens) == 100
     for token in tokens:
-        assert token.startswith("tacit_")
-        assert len(base64.urlsafe_b64decode(token.removeprefix("tacit_") + "=")) == 32
+        assert token.startswith("taciturn_")
+        assert len(base64.urlsafe_b64decode(token.removeprefix("taciturn_") + "=")) == 32
         assert digest(token) == hashlib.sha256(token.encode()).digest()
 
 
@@ -38,5 +38,5 @@ def test_every_key_is_compared_whole_whichever_fits(monkeypatch):
 
 
 def test_a_scope_that_means_nothing_is_refused():
-    with pytest.raises(TacitError, match="key 'web' has the scope 'admin'; a key may 'read' or 'write'"):
+    with pytest.raises(TaciturnError, match="key 'web' has the scope 'admin'; a key may 'read' or 'write'"):
         Keyring([Key("web", bytes(32), "admin")])

@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
-import tacit
+import taciturn
 from service_kit import MemoryJournal, Web
-from tacit.service.http import create_app
-from tacit.service.service import Service
-from tacit.service.snapshots import Snapshots
+from taciturn.service.http import create_app
+from taciturn.service.service import Service
+from taciturn.service.snapshots import Snapshots
 
 NAMES = st.sampled_from(["x", "y"])
 KINDS = st.sampled_from(["linucb", "bilinucb-random", "bilinucb-kmeans"])  # which put nothing off
@@ -23,7 +23,7 @@ class Model:
     """What an agent is, said with a dictionary and the library."""
 
     def __init__(self, kind, corrections):
-        self.bare = tacit.make(kind, arms=["a", "b"], epsilon=0.5, max_nodes=40, memory_limit=1e9)
+        self.bare = taciturn.make(kind, arms=["a", "b"], epsilon=0.5, max_nodes=40, memory_limit=1e9)
         self.corrections = corrections
         self.heard = {}  # id: reward, None for silence, "nothing" before
         self.requests = {}
@@ -155,7 +155,7 @@ class ServiceMachine(RuleBasedStateMachine):
         bare = self.models[name].bare
         try:
             bare.add_arm(arm) if add else bare.retire_arm(arm)
-        except tacit.TacitError:
+        except taciturn.TaciturnError:
             assert answer.status_code == (404 if not add and arm not in bare.arm_names else 422)
         else:
             assert answer.json()["active"] == list(bare.active_arms)

@@ -7,18 +7,18 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-import tacit
+import taciturn
 from service_kit import MemoryJournal
-from tacit.agents.gcnucb import GCNUCB
-from tacit.agents.linucb import LinUCB
-from tacit.errors import TacitError
-from tacit.service import wire
-from tacit.service.limits import Limits
-from tacit.service.problems import Problem, Unavailable
-from tacit.service.service import CATALOGUE, Service
-from tacit.service.snapshots import Snapshots
-from tacit.service.tasks import Rewards, Task
-from tacit.service.wire import AddArm, Ask, Create, Decide, Delete, Reward, Withdraw
+from taciturn.agents.gcnucb import GCNUCB
+from taciturn.agents.linucb import LinUCB
+from taciturn.errors import TaciturnError
+from taciturn.service import wire
+from taciturn.service.limits import Limits
+from taciturn.service.problems import Problem, Unavailable
+from taciturn.service.service import CATALOGUE, Service
+from taciturn.service.snapshots import Snapshots
+from taciturn.service.tasks import Rewards, Task
+from taciturn.service.wire import AddArm, Ask, Create, Decide, Delete, Reward, Withdraw
 
 ARMS = ["a", "b", "c"]
 rng = np.random.default_rng(0)
@@ -28,7 +28,7 @@ CONTEXTS = rng.normal(size=(60, 4)).round(3).tolist()
 def create(service, name="x", kind="linucb", **params):
     op = service.limits.admitted(Create(name, ARMS, kind, params))
     service.call(name, op)
-    return Bare(tacit.make(kind, arms=ARMS, **op.params), service._journal, name)
+    return Bare(taciturn.make(kind, arms=ARMS, **op.params), service._journal, name)
 
 
 class Bare:
@@ -95,7 +95,7 @@ def opened():
         service.close()
 
 
-@pytest.mark.parametrize("kind", ["linucb", "graphucb", "bilinucb-kmeans", "gcnucb"])
+@pytest.mark.parametrize("kind", ["linucb", "viewucb", "bilinucb-kmeans", "gcnucb"])
 @pytest.mark.parametrize("every", [None, 7, 1000])
 def test_a_restart_goes_on_as_if_nothing_had_happened(tmp_path, opened, kind, every):
     """From the journal alone, from snapshots on the way, and from those of a graceful stop."""
@@ -139,7 +139,7 @@ def test_an_agent_that_was_deleted_never_comes_back_in_one_of_the_same_name(tmp_
     service.call("x", Delete())
     with pytest.raises(Problem, match="no agent 'x'"):
         decide(service, CONTEXTS[0])
-    bare = create(service, kind="graphucb", seed=2)
+    bare = create(service, kind="viewucb", seed=2)
     decide(service, CONTEXTS[0])
     bare.decide(CONTEXTS[0])
     live(opened(journal, snapshots), bare, CONTEXTS[:5])
@@ -199,7 +199,7 @@ def test_an_agent_whose_creation_was_not_written_does_not_exist(opened):
 
 
 def refuse(*_):
-    raise TacitError("too late for that")
+    raise TaciturnError("too late for that")
 
 
 @pytest.mark.parametrize(("failure", "name"), [(lambda *_: 1 / 0, "ZeroDivisionError"), (refuse, "too late for that")])
@@ -253,7 +253,7 @@ def test_a_request_that_is_refused_moves_no_clock(opened):
     create(service, expire_after=60)
     decide(service, {"a": 1.0})
     now[0] = 2000.0
-    with pytest.raises(TacitError, match="memory_limit"):
+    with pytest.raises(TaciturnError, match="memory_limit"):
         decide(service, {f"f{i}": 1.0 for i in range(100)})
     now[0] = 1010.0
     decide(service, {"a": 1.0})
@@ -347,7 +347,7 @@ def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learnin
 )
 def test_an_agent_that_must_not_be_is_not_made(opened, op, limits, message):
     service = opened(MemoryJournal(), limits=Limits(**limits))
-    with pytest.raises(TacitError, match=message):
+    with pytest.raises(TaciturnError, match=message):
         service.call("x", service.limits.admitted(op))
     assert service.names() == []
     live(service, create(service), CONTEXTS[:2])
@@ -373,10 +373,10 @@ def test_files_are_taken_with_suspicion(opened, tmp_path):
     bare.name, bare.seen = "copy", service._journal.last()
     live(service, bare, CONTEXTS[5:9], "copy")
     bare.save(tmp_path / "own")
-    reference = tacit.make("majority", arms=2)
+    reference = taciturn.make("majority", arms=2)
     reference.save(tmp_path / "reference")
     for content in (b"", file[:-1], file[:100] + b"\0" + file[101:], (tmp_path / "reference").read_bytes()):
-        with pytest.raises(TacitError):
+        with pytest.raises(TaciturnError):
             service.call("bad", service.limits.importing(content))
     assert service.names() == ["copy", "x"]
 
@@ -398,7 +398,7 @@ def test_overdue_decisions_make_room_for_new_ones(opened):
     create(service, expire_after=1.0, max_nodes=16)
     for _ in range(8):
         decide(service, CONTEXTS[0])
-    with pytest.raises(TacitError, match="wait for their feedback"):
+    with pytest.raises(TaciturnError, match="wait for their feedback"):
         decide(service, CONTEXTS[0])
     now[0] = 100.0
     assert decide(service, CONTEXTS[0])["id"] == 8
@@ -427,7 +427,7 @@ def test_stopping_while_agents_are_made_anew_forgets_none(opened, tmp_path):
     bare = create(service)
     live(service, bare, CONTEXTS[:3])
     service.failures, journal.failing = 3, 1  # as after earlier failures, so that there is a pause to stop in
-    with pytest.raises(TacitError):
+    with pytest.raises(TaciturnError):
         decide(service, CONTEXTS[0])
     service.close()
     live(opened(journal, snapshots), bare, CONTEXTS[3:6])
@@ -436,6 +436,6 @@ def test_stopping_while_agents_are_made_anew_forgets_none(opened, tmp_path):
 def test_a_question_without_a_context_harms_nobody_else(opened):
     service = opened(MemoryJournal())
     bare = create(service)
-    with pytest.raises(TacitError, match="either a context or contexts"):
+    with pytest.raises(TaciturnError, match="either a context or contexts"):
         service.call("x", Decide(Ask()))
     live(service, bare, CONTEXTS[:2])

@@ -3,10 +3,10 @@ import shutil
 
 import pytest
 
-import tacit
-from tacit.service.journal import Entry
-from tacit.service.snapshots import Snapshots
-from tacit.service.sqlite import SQLiteJournal
+import taciturn
+from taciturn.service.journal import Entry
+from taciturn.service.snapshots import Snapshots
+from taciturn.service.sqlite import SQLiteJournal
 
 AGENT = "../../etc/passwd\n☃"
 
@@ -31,14 +31,14 @@ def test_the_newest_come_first_old_ones_go_and_agents_do_not_mix(tmp_path):
 
 
 def test_an_agent_is_saved_by_its_own_hand(tmp_path):
-    agent = tacit.LinUCB(arms=2)
+    agent = taciturn.LinUCB(arms=2)
     agent.decide([1.0, 2.0])
     snapshots = Snapshots(tmp_path)
     snapshots.put("agent", 1, agent.save)
     ((_, path),) = snapshots.newest_first("agent")
     agent.save(tmp_path / "itself")
     assert path.read_bytes() == (tmp_path / "itself").read_bytes()
-    assert isinstance(tacit.load(path), tacit.LinUCB)
+    assert isinstance(taciturn.load(path), taciturn.LinUCB)
 
 
 def test_every_cut_and_every_flipped_bit_is_left_out_and_logged(tmp_path, caplog):

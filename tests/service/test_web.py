@@ -15,22 +15,22 @@ import requests
 import scipy.sparse as sp
 import uvicorn
 
-import tacit
+import taciturn
 from browser_kit import chromium
 from service_kit import MemoryJournal, Web
-from tacit.service import overview, web
-from tacit.service.http import create_app
-from tacit.service.journal import Key
-from tacit.service.keys import Keyring, digest
-from tacit.service.service import Service
-from tacit.service.session import Session
-from tacit.service.sqlite import SQLiteJournal
-from tacit.service.web import svg
-from tacit.service.web.latency import Latencies
-from tacit.service.web.views import size
-from tacit.service.wire import Create
+from taciturn.service import overview, web
+from taciturn.service.http import create_app
+from taciturn.service.journal import Key
+from taciturn.service.keys import Keyring, digest
+from taciturn.service.service import Service
+from taciturn.service.session import Session
+from taciturn.service.sqlite import SQLiteJournal
+from taciturn.service.web import svg
+from taciturn.service.web.latency import Latencies
+from taciturn.service.web.views import size
+from taciturn.service.wire import Create
 
-KEYS = Keyring([Key(scope, digest(f"tacit_{scope}"), scope) for scope in ("read", "write")])
+KEYS = Keyring([Key(scope, digest(f"taciturn_{scope}"), scope) for scope in ("read", "write")])
 WAIT = 30
 ARMS = ["refund", "order", "<b>human</b>"]
 
@@ -253,7 +253,7 @@ def test_from_nothing_to_an_explanation(window, new_site, tmp_path):
     window.until_text("#tried", "withdrawn")
     window.until(lambda: not window.all("#why-0"), "the decision never went")
     window.find(".brand").click()
-    window.until_text(".card", "graphucb")
+    window.until_text(".card", "viewucb")
     assert window.find(".card .spark path.s-reward").get_attribute("d").startswith("M")
     assert window.complaints() == []
     journal_says = {record.kind for record in journal.read()}
@@ -320,7 +320,7 @@ def test_by_keyboard_alone(window, site):
 
 
 def test_a_key_is_needed_where_one_is_set(window, new_site):
-    site = new_site(keyring=KEYS, token="tacit_write")  # noqa: S106
+    site = new_site(keyring=KEYS, token="taciturn_write")  # noqa: S106
     site.make("secret", arms=["hushed", "whispered"])
     site.decide({"hidden": 1}, "secret")
     for path in ("/", "/agents/secret", "/agents/secret/decisions/0"):
@@ -329,7 +329,7 @@ def test_a_key_is_needed_where_one_is_set(window, new_site):
         assert "hushed" not in answer.text
         assert path != "/" or "secret" not in answer.text
     for path in ("/web/agents.json", "/web/agents/secret/overview.json", "/web/agents/secret/decisions/0.json"):
-        for headers in ({}, {"authorization": "Bearer tacit_wrong"}):
+        for headers in ({}, {"authorization": "Bearer taciturn_wrong"}):
             assert requests.get(site.url + path, headers=headers, timeout=WAIT).status_code == 401
     window.open(f"{site.url}/agents/No!")
     assert "no agent of such a name" in window.find(".empty").text
@@ -338,9 +338,9 @@ def test_a_key_is_needed_where_one_is_set(window, new_site):
     window.until_seen("#sign-in")
     assert not window.find("#content").is_displayed()
     assert window.complaints() == [], "nothing is asked without a key"
-    window.type("#key", "tacit_wrong\n")
+    window.type("#key", "taciturn_wrong\n")
     window.until_text("#key-error", "not known")
-    window.type("#key", "tacit_read\n")
+    window.type("#key", "taciturn_read\n")
     window.until_text(".card", "secret")
     assert not window.find("#sign-in").is_displayed()
     assert window.run("return [sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
@@ -443,7 +443,7 @@ def test_it_can_be_read_without_scripts(window, site):
 
 def colours():
     """The colours of the style sheet by name, in light and in dark."""
-    css = files("tacit.service.web").joinpath("static", "page.css").read_text(encoding="utf-8")
+    css = files("taciturn.service.web").joinpath("static", "page.css").read_text(encoding="utf-8")
     light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part)) for part in css.split("@media", 2)[:2])
     assert light.keys() == dark.keys()
     return light, dark
@@ -471,7 +471,7 @@ def test_text_and_drawings_stand_out(scheme):
 
 
 def test_pages_bring_nothing_from_elsewhere_and_run_nothing_inline():
-    for file in files("tacit.service.web").joinpath("templates").iterdir():
+    for file in files("taciturn.service.web").joinpath("templates").iterdir():
         text = file.read_text(encoding="utf-8")
         assert not re.findall(r"<script(?! type=\"module\" src=\"/web/)|<style|\sstyle=|\son\w+=|https?://", text), file
     service = Service(MemoryJournal())
@@ -522,7 +522,7 @@ def test_an_agent_that_is_busy_does_not_hold_up_the_others(monkeypatch):
         worker = threading.Thread(target=service.call, args=("busy", lambda _: begun.set() or done.wait(WAIT)))
         worker.start()
         assert begun.wait(WAIT)
-        monkeypatch.setattr("tacit.service.web.views.PATIENCE", 0.0)
+        monkeypatch.setattr("taciturn.service.web.views.PATIENCE", 0.0)
         text = ask("GET", "/").text
         done.set()
         worker.join()
@@ -636,16 +636,16 @@ def test_shapes():
 
 
 def test_pictures_for_the_documentation(window, site, tmp_path):
-    """With TACIT_PICTURES=docs it writes those of the documentation."""
+    """With TACITURN_PICTURES=docs it writes those of the documentation."""
     from PIL import Image
 
-    folder = Path(os.environ.get("TACIT_PICTURES", tmp_path))
-    few = "TACIT_PICTURES" not in os.environ
-    digits = tacit.load_dataset("digits")
+    folder = Path(os.environ.get("TACITURN_PICTURES", tmp_path))
+    few = "TACITURN_PICTURES" not in os.environ
+    digits = taciturn.load_dataset("digits")
     rng = np.random.default_rng(0)
     rows, steps = rng.permutation(len(digits.y)), 60 if few else 600
     arms = [f"digit {k}" for k in range(10)]
-    site.make("digits", "graphucb", arms, seed=0, epsilon=0.05)
+    site.make("digits", "viewucb", arms, seed=0, epsilon=0.05)
     site.make("digits-linear", "linucb", arms, seed=0)
     site.make("digits-imputed", "bilinucb-kmeans", arms, seed=0)
     for name, length in (("digits", steps), ("digits-linear", steps // 2), ("digits-imputed", steps // 2)):

@@ -4,10 +4,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.contracts import Dataset
-from tacit.errors import InvalidData, TacitError, UnknownArm, UnknownName
-from tacit.experiments.checks import toy_data
-from tacit.streams.stream import Stream
+from taciturn.contracts import Dataset
+from taciturn.errors import InvalidData, TaciturnError, UnknownArm, UnknownName
+from taciturn.experiments.checks import toy_data
+from taciturn.streams.stream import Stream
 
 mechanisms = st.sampled_from(["mcar", "context", "reward"])
 
@@ -77,14 +77,14 @@ def test_other_mechanisms_have_their_share_and_their_reason(mechanism):
 
 @pytest.mark.parametrize("missing", [-0.1, 1.1, "mcar:2", "context:", "half", None, float("nan")])
 def test_a_rate_outside_0_to_1_is_refused(missing):
-    with pytest.raises(TacitError, match="rate from 0 to 1"):
+    with pytest.raises(TaciturnError, match="rate from 0 to 1"):
         Stream(toy_data(), missing=missing)
 
 
 def test_bad_mechanism_seed_and_arm_are_refused():
     with pytest.raises(UnknownName, match="mcar"):
         Stream(toy_data(), missing="contxt:0.5")
-    with pytest.raises(TacitError, match="seed"):
+    with pytest.raises(TaciturnError, match="seed"):
         Stream(toy_data(), seed=-1)
     stream = Stream(toy_data())
     with pytest.raises(UnknownArm, match="left, middle, right"):
@@ -132,7 +132,7 @@ def test_answers_come_as_late_as_asked(delay, mean):
 
 @pytest.mark.parametrize("delay", [-1, "geometric:-2", "later:3", "geometric:", None, float("nan")])
 def test_a_delay_that_is_none_is_refused(delay):
-    with pytest.raises(TacitError, match="delay"):
+    with pytest.raises(TaciturnError, match="delay"):
         Stream(toy_data(), delay=delay)
 
 

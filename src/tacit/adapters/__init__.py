@@ -1,1 +1,0 @@
-"""tacit in the interfaces of other libraries; each adapter imports the one that it is for, and no other."""

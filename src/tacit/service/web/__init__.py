@@ -1,5 +1,0 @@
-"""The page of the service: what the agents do, as it happens, and forms to try them."""
-
-from tacit.service.web.pages import add_page
-
-__all__ = ["add_page"]

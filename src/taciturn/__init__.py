@@ -1,0 +1,85 @@
+"""taciturn: decisions that learn from silence.
+
+Online partially rewarded learning: for every arriving context choose one of K arms at once; the world answers right,
+wrong or nothing at all, and taciturn learns from all three.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from taciturn import ope
+    from taciturn.agents.bilinucb import BILinUCB
+    from taciturn.agents.gcnucb import GCNUCB
+    from taciturn.agents.linucb import LinUCB
+    from taciturn.agents.rogcn import ROGCN
+    from taciturn.agents.storage import load
+    from taciturn.agents.viewucb import ViewUCB
+    from taciturn.client import Client
+    from taciturn.contracts import Dataset, Decision, Feedback, Round, Trace
+    from taciturn.datasets.catalog import load_dataset
+    from taciturn.errors import TaciturnError
+    from taciturn.experiments.checks import check_agent
+    from taciturn.experiments.evaluate import evaluate
+    from taciturn.registry import make
+    from taciturn.streams.stream import Stream
+
+# Names and where they live. They are imported when first used: `import taciturn` stays quick.
+_HOMES = {
+    "LinUCB": "taciturn.agents.linucb",
+    "ROGCN": "taciturn.agents.rogcn",
+    "BILinUCB": "taciturn.agents.bilinucb",
+    "GCNUCB": "taciturn.agents.gcnucb",
+    "ViewUCB": "taciturn.agents.viewucb",
+    "load": "taciturn.agents.storage",
+    "Client": "taciturn.client",
+    "make": "taciturn.registry",
+    "load_dataset": "taciturn.datasets.catalog",
+    "Stream": "taciturn.streams.stream",
+    "evaluate": "taciturn.experiments.evaluate",
+    "check_agent": "taciturn.experiments.checks",
+    "Dataset": "taciturn.contracts",
+    "Decision": "taciturn.contracts",
+    "Feedback": "taciturn.contracts",
+    "Round": "taciturn.contracts",
+    "Trace": "taciturn.contracts",
+    "TaciturnError": "taciturn.errors",
+}
+
+__all__ = [
+    "GCNUCB",
+    "ROGCN",
+    "BILinUCB",
+    "Client",
+    "Dataset",
+    "Decision",
+    "Feedback",
+    "LinUCB",
+    "Round",
+    "Stream",
+    "TaciturnError",
+    "Trace",
+    "ViewUCB",
+    "check_agent",
+    "evaluate",
+    "load",
+    "load_dataset",
+    "make",
+    "ope",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ope":
+        return importlib.import_module("taciturn.ope")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'taciturn' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,5 @@
+"""``python -m taciturn`` is ``taciturn``."""
+
+from taciturn.cli import main
+
+main()

@@ -1,0 +1,89 @@
+"""What users give an agent, checked at the border: arms, rewards, ids, edges. Errors are one line."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from taciturn.contracts import Arm
+from taciturn.errors import InvalidReward, TaciturnError, UnknownArm, UnknownDecision
+from taciturn.validate import undirected_edges
+
+
+def arm_names(arms: Any) -> tuple[Arm, ...]:
+    """The names that the parameter `arms` stands for."""
+    shown = " ".join(repr(arms).split())[:100]
+    if isinstance(arms, int | np.integer) and not isinstance(arms, bool):
+        names = tuple(range(int(arms)))
+    elif (isinstance(arms, Sequence) and not isinstance(arms, str)) or (
+        isinstance(arms, np.ndarray) and arms.ndim == 1
+    ):
+        names = tuple(arms.tolist() if isinstance(arms, np.ndarray) else arms)
+    else:
+        raise TaciturnError(f"arms={shown} is not allowed; a list of names is, or how many there are")
+    if not all(isinstance(name, Hashable) for name in names):
+        raise TaciturnError(f"arms={shown} is not allowed; a name can be text, a number or a tuple of such")
+    if len(names) < 2:
+        raise TaciturnError(f"arms={shown} is not allowed; there must be at least 2 arms")
+    if len(set(names)) < len(names):
+        raise TaciturnError(f"arms={shown} is not allowed; each arm's name must be its own")
+    return names
+
+
+def arm_place(name: object, places: Mapping[Arm, int]) -> int:
+    """The place of an arm that there is."""
+    if not isinstance(name, Hashable) or name not in places:
+        raise UnknownArm(f"unknown arm {name!r} (there are: {', '.join(map(str, list(places)[:20]))})")
+    return places[name]
+
+
+def label_places(labels: Any, places: Mapping[Arm, int], count: int) -> list[int]:
+    """The arms of a labelled start as places, given by name or as places."""
+    if not isinstance(labels, Iterable) or isinstance(labels, str):
+        raise UnknownArm(f"the arms of a labelled start are a list with one name a row, not {labels!r}")
+    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if len(plain) != count:
+        raise TaciturnError(f"there are {count} contexts and {len(plain)} arms; each context needs one")
+    if all(isinstance(label, Hashable) and label in places for label in plain):
+        return [places[label] for label in plain]
+    if all(isinstance(label, int) and label in range(len(places)) for label in plain):
+        return plain
+    row = next(i for i, label in enumerate(plain) if not isinstance(label, Hashable) or label not in places)
+    known = ", ".join(map(str, list(places)[:20]))
+    raise UnknownArm(f"unknown arm {plain[row]!r} in row {row} (there are: {known})")
+
+
+def earlier_ends(edges: Any, count: int) -> list[list[int] | None]:
+    """For each row of a labelled start, the earlier ones next to it; None where no graph is given."""
+    if edges is None:
+        return [None] * count
+    adjacent: list[list[int]] = [[] for _ in range(count)]
+    for earlier, later in undirected_edges(edges, count).tolist():
+        adjacent[later].append(earlier)
+    return [*adjacent]
+
+
+def known_id(id: object, count: int) -> int:
+    """An id that was given out: it is below `count`."""
+    if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < count:
+        raise UnknownDecision(f"unknown decision {id!r}; there are {count} ids, from 0")
+    return int(id)
+
+
+def known_ids(neighbors: Sequence[int] | None, count: int) -> list[int] | None:
+    """The ids that neighbours are named by, each once; they must be below `count`."""
+    if neighbors is None:
+        return None
+    if not isinstance(neighbors, Iterable):
+        raise UnknownDecision(f"neighbors={neighbors!r} is not allowed; a list of ids is")
+    return sorted({known_id(id, count) for id in neighbors})
+
+
+def reward_of(reward: object) -> float | None:
+    """A reward from 0 to 1, or None for silence."""
+    if reward is None:
+        return None
+    if isinstance(reward, Real | np.bool_) and 0 <= reward <= 1:  # type: ignore[operator]
+        return float(reward)
+    raise InvalidReward(f"reward {reward!r} is not allowed; a number from 0 to 1 is, or None for silence")

@@ -1,0 +1,119 @@
+"""``taciturn reproduce`` and ``taciturn report``."""
+
+import enum
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from taciturn.cli.running import execute, report_failures
+from taciturn.cli.shared import Address, AsJson, Engine, Jobs, errors, lazy, out, print_json, split
+from taciturn.contracts import Dataset
+from taciturn.errors import TaciturnError
+
+if TYPE_CHECKING:
+    from taciturn import registry
+    from taciturn.datasets import catalog
+    from taciturn.experiments import reproduce as reproducing
+    from taciturn.experiments import runner
+    from taciturn.experiments.recorder import RunRecord
+    from taciturn.reports import figures, page, paper
+else:
+    registry = lazy("taciturn.registry")
+    catalog = lazy("taciturn.datasets.catalog")
+    reproducing = lazy("taciturn.experiments.reproduce")
+    runner = lazy("taciturn.experiments.runner")
+    figures = lazy("taciturn.reports.figures")
+    page = lazy("taciturn.reports.page")
+    paper = lazy("taciturn.reports.paper")
+
+app = typer.Typer()
+
+
+class Part(enum.StrEnum):
+    """A part of the paper."""
+
+    table1 = enum.auto()
+    table2 = enum.auto()
+    figures = enum.auto()
+    all = enum.auto()
+
+
+@app.command(epilog="Example: taciturn reproduce table2 --quick")
+def reproduce(
+    what: Annotated[Part, typer.Argument(help="Which part of the paper.")] = Part.all,
+    quick: Annotated[bool, typer.Option("--quick", help="2 resamplings and at most 600 steps of each stream.")] = False,
+    datasets: Annotated[str | None, typer.Option(help="Only these data sets, commas between.")] = None,
+    out_folder: Annotated[Path, typer.Option("--out", help="The results folder.")] = Path("reproduction"),
+    jobs: Jobs = None,
+    engine: Engine = "local",
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """The paper's tables and figures, every number beside the printed one; what the folder has is not done again."""
+    loaded = _paper_data(what, split(datasets))
+    experiments = list(reproducing.paper_experiments(what.value, loaded, quick=quick))
+    if not experiments:
+        raise TaciturnError("none of the data sets is here, so there is nothing to do; see taciturn datasets")
+    where: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
+    records = execute(experiments, out_folder, quiet=as_json, **where)
+    cells = paper.comparison(records)
+    (out_folder / "comparison.md").write_text(paper.comparison_markdown(cells), encoding="utf-8")
+    if as_json:
+        print_json([cell._asdict() for cell in cells])
+    else:
+        for table in paper.comparison_tables(cells):
+            out.print(table, "")
+        if quick:
+            out.print("Quick: the printed numbers are about whole streams and 10 resamplings.", style="yellow")
+        out.print(f"As Markdown: [bold]{out_folder / 'comparison.md'}[/bold]", soft_wrap=True)
+    if what in (Part.figures, Part.all):
+        _paper_figures(out_folder, loaded, records, quick=quick)
+    report_failures(records)
+
+
+@app.command(epilog="Example: taciturn report results")
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder, from taciturn run or taciturn reproduce.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make report.html, a page that needs no network, and tables.md, tables.tex and figures/ beside it."""
+    with errors.status("drawing"):
+        target = page.write_report(folder)
+        pictures = figures.write_figures(folder, page.finished_runs(folder))
+    if as_json:
+        print_json({"report": str(target), "figures": [str(picture) for picture in pictures]})
+    else:
+        out.print(f"[bold]{target}[/bold], and {len(pictures)} pictures in {folder / 'figures'}", soft_wrap=True)
+
+
+def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
+    """The data sets of a part of the paper that can be had; the others are named in a line each."""
+    wanted = reproducing.paper_datasets(what.value)
+    unknown = [name for name in only or [] if name not in wanted]
+    if unknown:
+        raise registry.unknown_name(f"data set of {what.value}", unknown[0], wanted)
+    loaded = []
+    for name in only or wanted:
+        try:
+            loaded.append(catalog.load_dataset(name, progress=sys.stderr.isatty()))
+        except TaciturnError as error:
+            errors.print(f"left out: {error}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+    return loaded
+
+
+def _paper_figures(folder: Path, datasets: list[Dataset], records: "list[RunRecord]", *, quick: bool) -> None:
+    """Figures a, b and c, where their data set is here."""
+    data = next((data for data in datasets if data.name == reproducing.FIGURE_DATA), None)
+    if data is None:
+        return
+    pictures = folder / "figures"
+    pictures.mkdir(exist_ok=True)
+    half = [record for record in records if record.dataset == data.name and record.missing == "mcar:0.5"]
+    curves = figures.mean_accuracy_curves(folder, half)
+    figures.draw_running_accuracy(curves, "CNAE-9, half of the answers silent", pictures / "a-running-accuracy.png")
+    with errors.status("putting what the agents see on a plane (t-SNE), half a minute"):
+        reproducing.write_spaces(folder, data, steps=reproducing.QUICK_STEPS if quick else None)
+    for letter, method in zip("bc", reproducing.SPACES, strict=True):
+        figures.draw_space(folder / "spaces" / f"{method}.npz", method, pictures / f"{letter}-space-{method}.png")

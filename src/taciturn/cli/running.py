@@ -1,0 +1,65 @@
+"""Doing runs and showing what came of them, for every command that does."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from taciturn.cli.shared import errors, fail, lazy, out, print_json
+
+if TYPE_CHECKING:
+    from taciturn.experiments import progress, recorder, runner, spec
+    from taciturn.experiments.recorder import RunRecord
+    from taciturn.reports import tables
+else:
+    runner = lazy("taciturn.experiments.runner")
+    spec = lazy("taciturn.experiments.spec")
+    progress = lazy("taciturn.experiments.progress")
+    recorder = lazy("taciturn.experiments.recorder")
+    tables = lazy("taciturn.reports.tables")
+
+
+def execute(
+    experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, **options: Any
+) -> "list[RunRecord]":
+    """Do the runs, with a bar for each or one for all; the records come in the order of the experiments."""
+    command = shlex.join(["taciturn", *sys.argv[1:]])
+    runs = list({run.id: run for experiment in experiments for run in spec.expand(experiment)}.values())
+    if jobs == 1 and options.get("engine") != "ray":
+        with progress.step_bars(shown=not quiet) as bars:
+
+            def line(run: "spec.Run") -> progress.Advance:
+                label = f"{run.dataset.name} {run.task.method} {run.task.missing} seed {run.task.seed}"
+                return bars.add(label, len(run.task.stream(run.dataset)))
+
+            records = list(runner.execute(runs, folder, command=command, on_step=line, **options))
+    else:
+        with progress.runs_bar(len(runs), shown=not quiet) as advance:
+            records = []
+            for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
+                records.append(record)
+                advance(record.dataset, record.method, record.accuracy)
+    place = {run.id: i for i, run in enumerate(runs)}
+    strangers = {record.id for record in recorder.read_runs(folder)} - set(place)
+    if strangers and not quiet:
+        message = f"{folder} also holds {len(strangers)} runs of other experiments; they are kept"
+        errors.print(message, style="dim", soft_wrap=True, highlight=False)
+    return sorted(records, key=lambda record: place[record.id])
+
+
+def show(records: "list[RunRecord]", *, as_json: bool) -> None:
+    """The results as a table or as JSON, and what failed."""
+    if as_json:
+        print_json(records)
+    else:
+        out.print(tables.accuracy_table(records))
+    report_failures(records)
+
+
+def report_failures(records: "list[RunRecord]") -> None:
+    """End with exit code 1 and one line where runs failed."""
+    failed = [record for record in records if record.error is not None]
+    if failed:
+        first = failed[0]
+        where = f"{first.dataset} {first.method} {first.missing} seed {first.seed}"
+        fail(f"{len(failed)} of {len(records)} runs failed; the first, {where}: {first.error}", 1)

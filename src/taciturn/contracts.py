@@ -1,0 +1,323 @@
+"""The types that more than one room needs: what flows between them. No algorithms."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.errors import InvalidData
+from taciturn.validate import arm_places, undirected_edges
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+Arm: TypeAlias = Hashable
+"""An arm's own name, as its user gave it."""
+
+Context: TypeAlias = "NDArray[Any] | Sequence[float] | Mapping[Hashable, float] | sp.spmatrix | sp.sparray"
+"""What an agent decides on: a 1-d array, a sparse matrix of one row, or {feature: value}."""
+
+
+class SparseRow(NamedTuple):
+    """One context as its non-zero entries: sorted columns (n,) and their values (n,)."""
+
+    columns: NDArray[np.int32]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """An agent's answer to one context.
+
+    `scores` (K,) are the expected rewards μ and `widths` (K,) the confidence widths σ, in the order of the agent's
+    arms; `propensity` is the probability with which this arm was chosen.
+    """
+
+    id: int
+    arm: Arm
+    scores: NDArray[np.float64]
+    widths: NDArray[np.float64]
+    propensity: float
+
+
+class Voice(NamedTuple):
+    """A context that spoke for or against an arm.
+
+    `reward` is what its own `arm` earned there, or what is supposed if `imputed`; `closeness` says how near it is: its
+    weight in the graph over one and two steps, or the cosine where there is no graph.
+    """
+
+    id: int
+    arm: Arm
+    reward: float
+    imputed: bool
+    closeness: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Explanation:
+    """Why an arm was chosen.
+
+    `scores` and `widths` (K,) are what was said then, in the order of `arms` and NaN for arms that came later; the
+    voices are those of now, the closest first. `reward` is what was observed, `supposed` what was learned in silence,
+    None where there is none; `imputed_share` is how much of what is known of this arm was supposed.
+    """
+
+    id: int
+    arm: Arm
+    state: str
+    reward: float | None
+    supposed: float | None
+    propensity: float
+    arms: tuple[Arm, ...]
+    scores: NDArray[np.float64]
+    widths: NDArray[np.float64]
+    second: Arm | None
+    spoke_for: tuple[Voice, ...]
+    spoke_against: tuple[Voice, ...]
+    imputed_share: float
+
+    def __str__(self) -> str:
+        """As a person would say it."""
+        k = self.arms.index(self.arm)
+        lines = [f"decision {self.id} is {self.state}: {self.arm}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}"]
+        if self.second is not None:
+            k = self.arms.index(self.second)
+            lines.append(f"second: {self.second}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}")
+        for side, voices in (("for", self.spoke_for), ("against", self.spoke_against)):
+            for voice in voices:
+                earned = "is supposed to have earned" if voice.imputed else "earned"
+                lines.append(
+                    f"{side}: {voice.arm} {earned} {voice.reward:.2g} in {voice.id} (closeness {voice.closeness:.2f})"
+                )
+        lines.append(f"supposed is {self.imputed_share:.0%} of what is known of {self.arm}")
+        return "\n".join(lines)
+
+
+class Calibration(NamedTuple):
+    """What was supposed in silence, held against truths that landed after all.
+
+    `truths` of them, the Brier score (mean squared error), and for each tenth of the range that has any: what was
+    supposed on average, what was earned on average, and how often.
+    """
+
+    truths: int
+    brier: float
+    bins: tuple[tuple[float, float, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How an agent is doing.
+
+    decisions              made, in all
+    remembered             contexts that the agent holds; of them pending, rewarded, silent, given (labelled rows)
+    late, corrected        truths that landed after silence; rewards that were changed
+    expired                decisions called silent by time
+    withdrawn, forgotten   decisions taken back; contexts dropped at `max_nodes`, of which `unheard` were pending
+    imputed_share          how much of what is known was supposed
+    calibration            None before any truth landed late on a supposition
+    reward_rate            mean of the observed rewards that are remembered; `recent_reward_rate` of the last hundred
+    drift                  how many standard errors the recent rate is from the one before; None where there are too few
+    memory                 bytes in arrays
+    """
+
+    decisions: int
+    remembered: int
+    pending: int
+    rewarded: int
+    silent: int
+    given: int
+    late: int
+    corrected: int
+    expired: int
+    withdrawn: int
+    forgotten: int
+    unheard: int
+    imputed_share: float
+    calibration: Calibration | None
+    reward_rate: float | None
+    recent_reward_rate: float | None
+    drift: float | None
+    memory: int
+
+
+class ContextSpace(NamedTuple):
+    """What an agent sees: contexts (T, V, L), one view of each for all arms (V = 1) or for every arm, and θ (K, L)."""
+
+    contexts: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What became of a decision: a reward from 0 to 1, or None for silence."""
+
+    id: int
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """One step of a stream.
+
+    `position` counts all rows of the stream, the labelled start included; `neighbors` are positions of earlier rows,
+    or None where the data set has no graph.
+    """
+
+    position: int
+    context: sp.csr_matrix
+    neighbors: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """The labelled rows that a stream begins with; `edges` (E, 2) are pairs of their positions, or None."""
+
+    contexts: sp.csr_matrix
+    arms: list[Arm]
+    edges: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """What happened at each step of one evaluation.
+
+    `choices` (T,) index `arm_names`; `rewards` (T,) are what the agent was told, NaN where it was told nothing;
+    `correct` (T,) is the truth that accuracy counts; `step_seconds` (T,) is the time of decide and feedback.
+    """
+
+    arm_names: tuple[Arm, ...]
+    choices: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    step_seconds: NDArray[np.float64]
+    seconds: float
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def arms(self) -> NDArray[Any]:
+        """The arms chosen, by name: of whole numbers or of text where all names are, else of Python objects."""
+        names = np.empty(len(self.arm_names), dtype=object)
+        names[:] = self.arm_names
+        kinds = {type(name) for name in self.arm_names}
+        return (names.astype(kinds.pop()) if kinds in ({int}, {str}) else names)[self.choices]
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right arms."""
+        return float(self.correct.mean())
+
+    @property
+    def running_accuracy(self) -> NDArray[np.float64]:
+        """The share of right arms up to each step."""
+        return np.cumsum(self.correct) / np.arange(1, len(self.correct) + 1)
+
+
+class Agent(Protocol):
+    """What evaluates, serves and compares needs of an agent: two verbs, and an optional labelled start."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that it was made with."""
+
+    @property
+    def arm_names(self) -> tuple[Arm, ...]:
+        """The arms by name, in the order of a decision's scores."""
+
+    def warm_start(self, X0: Any, y0: Any, edges: Any = None) -> list[int]:
+        """Learn from contexts whose right arm is known, and return their ids."""
+
+    def decide(self, x: Context, neighbors: Sequence[int] | None = None) -> Decision:
+        """Choose an arm for a context."""
+
+    def feedback(self, id: int, reward: float | None) -> None:
+        """Say what came of a decision; None is silence."""
+
+
+@runtime_checkable
+class Told(Protocol):
+    """A reference that is told the right arm after each decision, in place of what came of it."""
+
+    def reveal(self, id: int, arm: Arm) -> None:
+        """Say which arm would have been right."""
+
+
+@runtime_checkable
+class Imputer(Protocol):
+    """Fills in the reward that silence withheld. Contexts are known by their node, arms by their index."""
+
+    deferred: bool
+
+    def begin(self, rows: Any, arms: int, rng: np.random.Generator) -> None:
+        """Start: `rows[node]` is a context, `arms` how many there are, `rng` the only source of randomness."""
+
+    def widen(self, dimension: int) -> None:
+        """Contexts have more features from now on."""
+
+    def arrive(self, node: int, neighbors: list[int] | None) -> None:
+        """A context came in. What takes long waits for `study`, if `deferred`."""
+
+    def study(self) -> bool:
+        """Do a piece of what was deferred; False if there is none."""
+
+    def started(self) -> None:
+        """The labelled start is in."""
+
+    def learn(self, node: int, arm: int, reward: float) -> None:
+        """A reward was observed."""
+
+    def unlearn(self, node: int, arm: int, reward: float) -> None:
+        """It was not: take it back."""
+
+    def keep(self, kept: NDArray[np.int64]) -> None:
+        """Forget all contexts but these nodes, which are renumbered in their order."""
+
+    def add_arm(self, like: int | None) -> None:
+        """There is one arm more, which begins with what is known of another, or with nothing."""
+
+    def impute(self, node: int, arm: int) -> float:
+        """The reward, from 0 to 1, that an arm would have earned at a context."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Contexts with their right arms, ready for a stream; what does not fit together is refused.
+
+    `X` is (N, D) CSR; `y` (N,) indexes `arms`; `edges` (E, 2) are undirected pairs of rows, or None; `source` says
+    which file it came from.
+    """
+
+    name: str
+    X: sp.csr_matrix
+    y: NDArray[np.int64]
+    arms: list[Arm]
+    edges: NDArray[np.int64] | None = None
+    features: list[str] | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Check that rows, labels, arms and edges fit together."""
+        rows = self.X.shape[0]
+        try:
+            object.__setattr__(self, "y", arm_places(self.y, rows, len(self.arms)))
+            if self.edges is not None:
+                object.__setattr__(self, "edges", undirected_edges(self.edges, rows))
+        except InvalidData as error:
+            raise InvalidData(f"{self.name}: {error}") from None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that a stream can see: equal data has equal fingerprints."""
+        digest = hashlib.sha256(repr((self.X.shape, self.arms)).encode())
+        edges = np.full((1, 2), -1) if self.edges is None else self.edges
+        for part in (self.X.indptr, self.X.indices, self.y, edges):
+            digest.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
+        digest.update(np.ascontiguousarray(self.X.data, dtype=np.float64).tobytes())
+        return digest.hexdigest()[:16]

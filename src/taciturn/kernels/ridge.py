@@ -1,0 +1,312 @@
+"""Ridge regression for K arms at once, kept as inverses and changed one context at a time.
+
+Each arm k has the covariance ``A_k = λI + Σ w x xᵀ``, the vector ``b_k = Σ β x`` and the solution
+``θ_k = A_k⁻¹ b_k``. A change of weight ``w`` and target ``β`` with ``v = A⁻¹x`` and ``q = xᵀv`` gives
+(Sherman and Morrison 1950)
+
+    A⁻¹ ← A⁻¹ − w/(1 + wq) · v vᵀ          θ ← θ + (β − w·θᵀx)/(1 + wq) · v
+
+with ``w = 1`` to learn and ``w = −1`` to take the same context back.
+
+Touching all of a D×D inverse for every change is what makes LinUCB slow with a thousand features. Here the
+last few ``v`` are kept apart and folded into the matrix a block at a time, so that most changes cost a few rows:
+
+    A_k⁻¹ = folded[k] − Σ_{j < counts[k]} gains[k, j] · recent[k, j] recent[k, j]ᵀ
+
+where ``folded[k]`` stands for I/λ until the first fold writes to it: the system hands its memory out lazily, and an
+arm costs none before it has learned a block.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.kernels.jit import fast_kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Columns = NDArray[np.int32]
+
+BLOCK = 64
+"""How many changes wait before they are folded; a multiple of 4, which is how many `_fold` takes at a time."""
+
+DENSE = 2
+"""A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
+
+EIGHT = 8
+"""How many contexts `evidence` takes at a time."""
+
+
+class RidgeState(NamedTuple):
+    """The ridge regressions of K arms over D features."""
+
+    scale: Floats  # (1,): 1/λ
+    folded: Floats  # (K, D, D)
+    folds: Ints  # (K,): how often a block went into folded[k]
+    recent: Floats  # (K, BLOCK, D)
+    gains: Floats  # (K, BLOCK)
+    counts: Ints  # (K,): how many of recent[k] are in use
+    theta: Floats  # (K, D)
+
+
+def new_state(arms: int, dimension: int, ridge: float) -> RidgeState:
+    """The state before any evidence: ``A_k = λI``, ``θ_k = 0``."""
+    return RidgeState(
+        scale=np.array([1.0 / ridge]),
+        folded=np.zeros((arms, dimension, dimension)),
+        folds=np.zeros(arms, np.int64),
+        recent=np.zeros((arms, BLOCK, dimension)),
+        gains=np.zeros((arms, BLOCK)),
+        counts=np.zeros(arms, np.int64),
+        theta=np.zeros((arms, dimension)),
+    )
+
+
+def widened(state: RidgeState, dimension: int) -> RidgeState:
+    """The same evidence over more features; the new ones were zero so far, so their prior is untouched."""
+    arms, before = state.theta.shape
+    wide = new_state(arms, dimension, float(1.0 / state.scale[0]))
+    wide.recent[:, :, :before] = state.recent
+    wide.theta[:, :before] = state.theta
+    learned = np.flatnonzero(state.folds)
+    wide.folded[learned, :before, :before] = state.folded[learned]
+    more = np.arange(before, dimension)
+    wide.folded[learned[:, None], more, more] = state.scale[0]
+    return wide._replace(scale=state.scale, folds=state.folds, gains=state.gains, counts=state.counts)
+
+
+def with_arm(state: RidgeState, like: int | None) -> RidgeState:
+    """One arm more, with the evidence of another or with none."""
+    arms, dimension = state.theta.shape
+    more = new_state(arms + 1, dimension, float(1.0 / state.scale[0]))._replace(scale=state.scale)
+    for new, old in zip(more[1:], state[1:], strict=True):
+        learned = np.flatnonzero(state.folds) if old is state.folded else np.arange(arms)  # leave lazy memory alone
+        new[learned] = old[learned]
+        if like is not None:
+            new[arms] = old[like]
+    return more
+
+
+def clear(state: RidgeState, arms: Ints) -> None:
+    """Take all evidence away from some arms, in place."""
+    for part in state[1:]:
+        part[arms] = 0
+
+
+@fast_kernel
+def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
+    """`scores` of N contexts (N, D) with most of their entries: (N, K) each.
+
+    Arrays run side by side, half of a symmetric A⁻¹ is read, and an arm's is read once for all contexts.
+    """
+    count, dimension = contexts.shape
+    arms = state.theta.shape[0]
+    means = np.zeros((count, arms))
+    spreads = np.zeros((count, arms))
+    for k in range(arms):
+        theta = state.theta[k]
+        for n in range(count):
+            x = contexts[n]
+            mean, prior = 0.0, 0.0
+            for c in range(dimension):
+                mean += theta[c] * x[c]
+                prior += x[c] * x[c]
+            means[n, k] = mean
+            spread = prior * state.scale[0]
+            if state.folds[k] > 0:
+                spread = 0.0
+                for i in range(dimension):
+                    row = state.folded[k, i]
+                    product = 0.0
+                    for c in range(i):
+                        product += row[c] * x[c]
+                    spread += x[i] * (2.0 * product + row[i] * x[i])
+            for j in range(state.counts[k]):
+                row = state.recent[k, j]
+                product = 0.0
+                for c in range(dimension):
+                    product += row[c] * x[c]
+                spread -= state.gains[k, j] * product * product
+            spreads[n, k] = max(spread, 0.0)
+    return means, spreads
+
+
+@fast_kernel
+def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
+    """For a sparse context: ``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,)."""
+    arms = state.theta.shape[0]
+    size = columns.shape[0]
+    means = np.zeros(arms)
+    spreads = np.zeros(arms)
+    prior = 0.0
+    for a in range(size):
+        prior += values[a] * values[a] * state.scale[0]
+    for k in range(arms):
+        mean = 0.0
+        for a in range(size):
+            mean += state.theta[k, columns[a]] * values[a]
+        means[k] = mean
+        spread = prior
+        if state.folds[k] > 0:
+            spread = 0.0
+            for a in range(size):
+                row = state.folded[k, columns[a]]
+                product = 0.0
+                for c in range(size):
+                    product += row[columns[c]] * values[c]
+                spread += product * values[a]
+        for j in range(state.counts[k]):
+            row = state.recent[k, j]
+            product = 0.0
+            for a in range(size):
+                product += row[columns[a]] * values[a]
+            spread -= state.gains[k, j] * product * product
+        # A⁻¹ is positive definite; only rounding can push the difference below zero.
+        spreads[k] = max(spread, 0.0)
+    return means, spreads
+
+
+@fast_kernel
+def _solve(state: RidgeState, k: int, columns: Columns, values: Floats, v: Floats) -> float:
+    """Write ``v = A_k⁻¹x`` (D,) and return ``xᵀv``."""
+    size = columns.shape[0]
+    v[:] = 0.0
+    for a in range(size):
+        if state.folds[k] == 0:
+            v[columns[a]] = values[a] * state.scale[0]
+        else:
+            row = state.folded[k, columns[a]]
+            value = values[a]
+            for c in range(v.shape[0]):
+                v[c] += value * row[c]
+    for j in range(state.counts[k]):
+        row = state.recent[k, j]
+        product = 0.0
+        if size == v.shape[0]:
+            for c in range(size):
+                product += row[c] * values[c]
+        else:
+            for a in range(size):
+                product += row[columns[a]] * values[a]
+        product *= state.gains[k, j]
+        if product != 0.0:
+            for c in range(v.shape[0]):
+                v[c] -= product * row[c]
+    quadratic = 0.0
+    for a in range(size):
+        quadratic += v[columns[a]] * values[a]
+    return quadratic
+
+
+@fast_kernel
+def _fold(folded: Floats, recent: Floats, gains: Floats) -> None:
+    """``folded −= Σ_j gains[j] · recent[j] recent[j]ᵀ`` for one arm's full block, lower half first, then mirrored."""
+    dimension = folded.shape[0]
+    for i in range(dimension):
+        row = folded[i]
+        for j in range(0, BLOCK, 4):
+            a0 = gains[j] * recent[j, i]
+            a1 = gains[j + 1] * recent[j + 1, i]
+            a2 = gains[j + 2] * recent[j + 2, i]
+            a3 = gains[j + 3] * recent[j + 3, i]
+            if a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0:
+                continue
+            for c in range(i + 1):
+                row[c] -= a0 * recent[j, c] + a1 * recent[j + 1, c] + a2 * recent[j + 2, c] + a3 * recent[j + 3, c]
+    tile = 32
+    for top in range(0, dimension, tile):
+        for left in range(0, top + 1, tile):
+            for i in range(top, min(top + tile, dimension)):
+                for c in range(left, min(left + tile, i)):
+                    folded[c, i] = folded[i, c]
+
+
+@fast_kernel
+def update(state: RidgeState, columns: Columns, values: Floats, arms: Ints, targets: Floats, weight: float) -> None:
+    """``A_k += w x xᵀ`` and ``b_k += β x`` for the arms named, with their targets ``β``; in place."""
+    v = np.empty(state.theta.shape[1])
+    for position in range(arms.shape[0]):
+        k = arms[position]
+        quadratic = _solve(state, k, columns, values, v)
+        mean = 0.0
+        for a in range(columns.shape[0]):
+            mean += state.theta[k, columns[a]] * values[a]
+        shrink = 1.0 / (1.0 + weight * quadratic)
+        step = shrink * (targets[position] - weight * mean)
+        slot = state.counts[k]
+        for c in range(v.shape[0]):
+            state.theta[k, c] += step * v[c]
+            state.recent[k, slot, c] = v[c]
+        state.gains[k, slot] = weight * shrink
+        state.counts[k] = slot + 1
+        if slot + 1 == BLOCK:
+            if state.folds[k] == 0:
+                for c in range(v.shape[0]):
+                    state.folded[k, c, c] = state.scale[0]
+            _fold(state.folded[k], state.recent[k], state.gains[k])
+            state.folds[k] += 1
+            state.counts[k] = 0
+
+
+@fast_kernel
+def lesson(arm: int, reward: float, speaks_of: int) -> tuple[Ints, Floats]:
+    """The arms that learn, and their targets: the first `speaks_of`, of which `arm` was right; or that one alone."""
+    if speaks_of == 0:
+        return np.full(1, arm), np.full(1, reward)
+    targets = np.zeros(speaks_of)
+    targets[arm] = 1.0
+    return np.arange(speaks_of), targets
+
+
+@fast_kernel
+def learn(state: RidgeState, columns: Columns, values: Floats, arm: int, reward: float, speaks_of: int) -> None:
+    """`update` with a `lesson`, in one call."""
+    arms, targets = lesson(arm, reward, speaks_of)
+    update(state, columns, values, arms, targets, 1.0)
+
+
+@fast_kernel
+def _add_products(covariance: Floats, rows: NDArray[np.float32]) -> None:
+    """``covariance += Σ_j rows_j rows_jᵀ`` for eight rows (8, L), written out so that a sum stays in a register."""
+    for a in range(rows.shape[1]):
+        out = covariance[a]
+        for c in range(rows.shape[1]):
+            out[c] += (
+                (rows[0, a] * rows[0, c] + rows[1, a] * rows[1, c])
+                + (rows[2, a] * rows[2, c] + rows[3, a] * rows[3, c])
+            ) + (
+                (rows[4, a] * rows[4, c] + rows[5, a] * rows[5, c])
+                + (rows[6, a] * rows[6, c] + rows[7, a] * rows[7, c])
+            )
+
+
+@fast_kernel
+def evidence(contexts: NDArray[np.float32], rewards: Floats, ridge: float) -> tuple[Floats, Floats]:
+    """Covariances and targets from scratch, where old contexts move and nothing can be updated.
+
+    ``A_k = λI + Σ_{t ∈ C_k} g_kt g_ktᵀ``, ``b_k = Σ_{t ∈ C_k} r_kt g_kt`` with ``g_kt = contexts[t, k]`` (T, K, L)
+    and ``C_k`` the rows where ``rewards[t, k]`` (T, K) is not NaN. Returns (K, L, L) and (K, L).
+    """
+    steps, arms, size = contexts.shape
+    covariances = np.zeros((arms, size, size))
+    targets = np.zeros((arms, size))
+    rows = np.empty((EIGHT, size), contexts.dtype)  # products of eight rows are added up in their own precision
+    for k in range(arms):
+        waiting = 0
+        for t in range(steps):
+            reward = rewards[t, k]
+            if np.isnan(reward):
+                continue
+            for a in range(size):
+                rows[waiting, a] = contexts[t, k, a]
+                targets[k, a] += reward * contexts[t, k, a]
+            waiting += 1
+            if waiting == EIGHT:
+                _add_products(covariances[k], rows)
+                waiting = 0
+        rows[waiting:] = 0.0
+        _add_products(covariances[k], rows)
+        for a in range(size):
+            covariances[k, a, a] += ridge
+    return covariances, targets
