@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from taciturn import errors
-from taciturn.contracts import Arm, Calibration, Context, Decision, Explanation, Health, Voice
+from taciturn.contracts import Arm, Calibration, Context, Decision, Explanation, Health, Neighbor
 from taciturn.errors import TaciturnError
 
 ERRORS: dict[str, type[TaciturnError]] = {
@@ -172,8 +172,8 @@ class RemoteAgent:
         parts = look["explanation"] | {name: look[name] for name in ("id", "arm", "state", "reward")}
         parts.pop("text")
         parts |= {"arms": tuple(parts["arms"]), "scores": _floats(parts["scores"]), "widths": _floats(parts["widths"])}
-        for side in ("spoke_for", "spoke_against"):
-            parts[side] = tuple(Voice(**voice) for voice in parts[side])
+        for side in ("supporting", "opposing"):
+            parts[side] = tuple(Neighbor(**voice) for voice in parts[side])
         return Explanation(**parts)
 
     def health(self) -> Health:

@@ -46,7 +46,27 @@ class Decision:
     propensity: float
 
 
-class Voice(NamedTuple):
+STATES = ("pending", "rewarded", "silent", "labelled")
+"""The states of a decision; a row of `warm_start` is labelled from the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRecord:
+    """What an agent holds of one decision: `reward` is what was observed, `imputed_reward` what was learned in silence.
+
+    `time` is what `decide` was given, or the number of the decision where no times are given.
+    """
+
+    id: int
+    arm: Arm
+    state: str
+    reward: float | None
+    imputed_reward: float | None
+    propensity: float
+    time: float
+
+
+class Neighbor(NamedTuple):
     """A context that spoke for or against an arm.
 
     `reward` is what its own `arm` earned there, or what is supposed if `imputed`; `closeness` says how near it is: its
@@ -64,23 +84,24 @@ class Voice(NamedTuple):
 class Explanation:
     """Why an arm was chosen.
 
-    `scores` and `widths` (K,) are what was said then, in the order of `arms` and NaN for arms that came later; the
-    voices are those of now, the closest first. `reward` is what was observed, `supposed` what was learned in silence,
-    None where there is none; `imputed_share` is how much of what is known of this arm was supposed.
+    `scores` and `widths` (K,) are those of the decision, in the order of `arms` and NaN for arms that were added later;
+    `supporting` and `opposing` are the neighbors as they are now, closest first. `reward` is what was observed,
+    `imputed_reward` what was learned in silence, None where there is none; `imputed_share` is the share of imputed
+    rewards among all that were learned for this arm; `second` is the arm with the next highest bound.
     """
 
     id: int
     arm: Arm
     state: str
     reward: float | None
-    supposed: float | None
+    imputed_reward: float | None
     propensity: float
     arms: tuple[Arm, ...]
     scores: NDArray[np.float64]
     widths: NDArray[np.float64]
     second: Arm | None
-    spoke_for: tuple[Voice, ...]
-    spoke_against: tuple[Voice, ...]
+    supporting: tuple[Neighbor, ...]
+    opposing: tuple[Neighbor, ...]
     imputed_share: float
 
     def __str__(self) -> str:
@@ -90,7 +111,7 @@ class Explanation:
         if self.second is not None:
             k = self.arms.index(self.second)
             lines.append(f"second: {self.second}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}")
-        for side, voices in (("for", self.spoke_for), ("against", self.spoke_against)):
+        for side, voices in (("for", self.supporting), ("against", self.opposing)):
             for voice in voices:
                 earned = "is supposed to have earned" if voice.imputed else "earned"
                 lines.append(
@@ -117,10 +138,10 @@ class Health:
     """How an agent is doing.
 
     decisions              made, in all
-    remembered             contexts that the agent holds; of them pending, rewarded, silent, given (labelled rows)
+    remembered             contexts that the agent holds; of them pending, rewarded, silent, labelled
     late, corrected        truths that landed after silence; rewards that were changed
     expired                decisions called silent by time
-    withdrawn, forgotten   decisions taken back; contexts dropped at `max_nodes`, of which `unheard` were pending
+    withdrawn, forgotten   decisions taken back; contexts evicted at `max_nodes`; `evicted_pending` had no feedback
     imputed_share          how much of what is known was supposed
     calibration            None before any truth landed late on a supposition
     reward_rate            mean of the observed rewards that are remembered; `recent_reward_rate` of the last hundred
@@ -133,13 +154,13 @@ class Health:
     pending: int
     rewarded: int
     silent: int
-    given: int
+    labelled: int
     late: int
     corrected: int
     expired: int
     withdrawn: int
     forgotten: int
-    unheard: int
+    evicted_pending: int
     imputed_share: float
     calibration: Calibration | None
     reward_rate: float | None
@@ -177,7 +198,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Start:
+class LabelledStart:
     """The labelled rows that a stream begins with; `edges` (E, 2) are pairs of their positions, or None."""
 
     contexts: sp.csr_matrix
@@ -242,7 +263,7 @@ class Agent(Protocol):
 
 
 @runtime_checkable
-class Told(Protocol):
+class FullFeedbackAgent(Protocol):
     """A reference that is told the right arm after each decision, in place of what came of it."""
 
     def reveal(self, id: int, arm: Arm) -> None:
@@ -264,7 +285,7 @@ class Imputer(Protocol):
     def arrive(self, node: int, neighbors: list[int] | None) -> None:
         """A context came in. What takes long waits for `study`, if `deferred`."""
 
-    def study(self) -> bool:
+    def train_step(self) -> bool:
         """Do a piece of what was deferred; False if there is none."""
 
     def started(self) -> None:

@@ -33,17 +33,17 @@ def test_an_explanation_names_those_that_spoke(name):
         log = agent.log()
         told = dict(zip(log["ids"].tolist(), log["rewards"].tolist(), strict=True))
         chosen = dict(zip(log["ids"].tolist(), log["arms"].tolist(), strict=True))
-        assert len(explained.spoke_for) + len(explained.spoke_against) > 0
-        for voice in explained.spoke_for:
+        assert len(explained.supporting) + len(explained.opposing) > 0
+        for voice in explained.supporting:
             assert (voice.arm, chosen[voice.id]) == (explained.arm, ARMS.index(explained.arm))
             assert voice.reward > 0.5
-        for voice in explained.spoke_against:
+        for voice in explained.opposing:
             assert (voice.arm != explained.arm and voice.reward == 1) or voice.reward <= 0.5
-        for voice in explained.spoke_for + explained.spoke_against:
+        for voice in explained.supporting + explained.opposing:
             assert voice.closeness > 0
             assert voice.imputed == (agent.state(voice.id) == "silent")
             assert voice.imputed or told[voice.id] == voice.reward
-        closeness = [voice.closeness for voice in explained.spoke_for]
+        closeness = [voice.closeness for voice in explained.supporting]
         assert closeness == sorted(closeness, reverse=True)
         assert str(explained).startswith(f"decision {decision.id} is pending: {decision.arm}, ")
 
@@ -53,7 +53,7 @@ def test_those_that_spoke_for_a_good_choice_are_of_its_own_kind():
     left, right = two_groups(agent)
     assert (left.arm, right.arm) == ("left", "right")
     for decision, parity in ((left, 0), (right, 1)):
-        voices = agent.explain(decision.id).spoke_for
+        voices = agent.explain(decision.id).supporting
         assert len(voices) == 5
         assert {voice.id % 2 for voice in voices} == {parity}
 
@@ -73,7 +73,7 @@ def test_health_counts_what_happened():
     agent.feedback(given + 4, None)
     agent.decide([1.0])
     health = agent.health()
-    assert (health.decisions, health.remembered, health.given) == (301, 301, 1)
+    assert (health.decisions, health.remembered, health.labelled) == (301, 301, 1)
     assert (health.pending, health.rewarded, health.silent) == (1, 298, 1)
     assert (health.corrected, health.late, health.withdrawn) == (3, 1, 1)
     assert health.imputed_share == pytest.approx(1 / 300)

@@ -185,7 +185,7 @@ def test_feedback_is_a_reward_for_a_decision_that_was_made():
             agent.feedback(unknown, 1)
     agent.feedback(second.id, np.float32(0.5))
     agent.feedback(first.id, None)
-    assert [agent.state(id) for id in (first.id, second.id, given)] == ["silent", "rewarded", "given"]
+    assert [agent.state(id) for id in (first.id, second.id, given)] == ["silent", "rewarded", "labelled"]
     with pytest.raises(AlreadyAnswered, match="labelled row"):
         agent.feedback(given, 1)
 

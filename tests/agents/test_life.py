@@ -104,7 +104,7 @@ def test_the_truth_that_lands_late_replaces_what_was_supposed():
     first, second = (agent.decide(x) for x in ([0.3, 0.0], [0.0, 0.7]))
     for decision in (first, second):
         agent.feedback(decision.id, None)
-    assert agent.explain(first.id).supposed == pytest.approx(0.3)
+    assert agent.explain(first.id).imputed_reward == pytest.approx(0.3)
     agent.feedback(first.id, 1)
     agent.feedback(second.id, 0)
     health = agent.health()
@@ -215,7 +215,7 @@ def test_what_is_withdrawn_or_given_says_so():
         agent.feedback(given, 0)
     assert agent.decide([1.0], neighbors=[decision.id]).id == 2, "ids are never used twice"
     agent.withdraw(given)
-    assert agent.health().given == 0
+    assert agent.health().labelled == 0
 
 
 class Simple(taciturn.agents.base.BaseAgent):

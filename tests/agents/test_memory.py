@@ -97,12 +97,12 @@ def test_the_oldest_go_first_and_those_that_wait_stay():
     with pytest.raises(ForgottenDecision, match="withdrawn, or more than max_nodes=64 ago"):
         agent.feedback(4, 1)
     agent.feedback(5, 1)
-    assert (agent.health().forgotten, agent.health().unheard) == (100 - len(ids), 0)
+    assert (agent.health().forgotten, agent.health().evicted_pending) == (100 - len(ids), 0)
     silent = taciturn.LinUCB(arms=2, max_nodes=64)
     for id in range(200):
         silent.decide([1.0, id % 7])
     assert silent.log()["ids"].tolist() == list(range(200 - len(silent.log()["ids"]), 200))
-    assert silent.health().unheard == silent.health().forgotten
+    assert silent.health().evicted_pending == silent.health().forgotten
 
 
 def test_a_reservoir_is_an_even_sample_of_all():
@@ -124,7 +124,7 @@ def test_more_labelled_rows_than_fit_are_refused():
     for _ in range(3):
         ids = agent.warm_start(np.random.default_rng(0).random((12, 2)), [0, 1] * 6)
     assert ids == list(range(24, 36))
-    assert agent.health().given == 16
+    assert agent.health().labelled == 16
 
 
 def test_what_linucb_has_learned_stays_when_decisions_are_forgotten():

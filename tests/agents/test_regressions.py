@@ -13,9 +13,9 @@ from taciturn.errors import TaciturnError
 def test_there_is_nothing_to_study_where_all_was_withdrawn(kind):
     """ViewUCB studied for ever; networks asked for the largest of no labels."""
     agent = kind(arms=2)
-    agent.defer()
+    agent.defer_training()
     agent.withdraw(agent.decide([1.0, 0.0]).id)
-    assert agent.study(1000) <= 1
+    assert agent.train_pending(1000) <= 1
 
 
 def test_a_copied_arm_keeps_its_evidence_through_solves_and_corrections():

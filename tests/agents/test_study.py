@@ -25,25 +25,25 @@ def run(agent, pieces, rows=240):
         decision = agent.decide(data.X[i])
         right.append(decision.arm == ARMS[data.y[i]])
         agent.feedback(decision.id, None if i % 4 == 0 else float(right[-1]))
-        agent.study(pieces)
+        agent.train_pending(pieces)
     return np.mean(right[rows // 2 :])
 
 
 @pytest.mark.parametrize("name", PUTS_OFF)
 def test_what_is_put_off_is_learned_in_the_end(name):
     agent = PUTS_OFF[name](arms=ARMS, seed=1)
-    agent.defer()
+    agent.defer_training()
     assert run(agent, pieces=1) > 0.8
-    while agent.study():
+    while agent.train_pending():
         pass
-    assert agent.study(1000) == 0
+    assert agent.train_pending(1000) == 0
 
 
 @pytest.mark.parametrize("name", PUTS_OFF)
 def test_deciding_leaves_what_takes_long_to_others(name):
     agent = PUTS_OFF[name](arms=ARMS, seed=1)
     run(agent, pieces=0, rows=60)
-    agent.defer()
+    agent.defer_training()
 
     def learned():
         held = agent._imputer if name.startswith("bilinucb") else agent
@@ -53,24 +53,24 @@ def test_deciding_leaves_what_takes_long_to_others(name):
     for x in toy_data(60, seed=9).X:
         agent.decide(x)
     np.testing.assert_array_equal(learned(), before)
-    assert agent.study(3) == 3
-    agent.study(1000)
+    assert agent.train_pending(3) == 3
+    agent.train_pending(1000)
     assert (learned() != before).any()
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_file_in_the_middle_of_a_study_goes_on_to_the_last_bit(name, tmp_path):
     agent = AGENTS[name](arms=ARMS, seed=1, max_nodes=40)
-    agent.defer()
+    agent.defer_training()
     agent.warm_start(contexts(3), ARMS)
     for step, x in enumerate(contexts(60, 1)):
         decision = agent.decide(x)
         agent.feedback(decision.id, (1, 0, None)[step % 3])
-        agent.study(step % 4)
+        agent.train_pending(step % 4)
         if step % 9 == 0:
             agent.save(tmp_path / "agent")
             other = taciturn.load(tmp_path / "agent")
-            assert other.study(2) == agent.study(2)
+            assert other.train_pending(2) == agent.train_pending(2)
             mine, theirs = (one.decide(contexts(1, step)[0]) for one in (agent, other))
             np.testing.assert_array_equal(mine.scores, theirs.scores)
             assert mine.arm == theirs.arm
@@ -83,7 +83,7 @@ def test_viewucb_solves_in_pieces_what_it_solves_at_once():
         agent._solved = 0
         agent._scaled = 0
     at_once._solve()
-    pieces = in_pieces.study(1000)
+    pieces = in_pieces.train_pending(1000)
     assert pieces >= 9
     np.testing.assert_array_equal(at_once._theta, in_pieces._theta)
     np.testing.assert_array_equal(at_once._projected, in_pieces._projected)

@@ -98,9 +98,9 @@ def trace(method, scenario, seed):  # noqa: PLR0915 - a scenario is a list of wh
         if step == 60:
             agent.add_arm("copy", like=arms[0])
         if step == 35:
-            agent.defer()
+            agent.defer_training()
         if step == 50:
-            agent.defer(on=False)
+            agent.defer_training(on=False)
         if step in (20, 55):
             with tempfile.TemporaryDirectory() as folder:
                 agent.save(Path(folder) / "agent")
@@ -142,7 +142,7 @@ def trace(method, scenario, seed):  # noqa: PLR0915 - a scenario is a list of wh
         for _, id, reward in (due for due in later if due[0] == step):
             agent.feedback(id, reward)
         if 35 <= step < 50:
-            agent.study(2)
+            agent.train_pending(2)
     return np.array(chosen, np.int8), np.array(own), np.array(full)
 
 

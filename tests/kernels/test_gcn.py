@@ -21,7 +21,7 @@ def problem(seed, precision):
     W2 = rng.normal(size=(heads, size, classes)).astype(precision)
     keys = rng.integers(0, 2**64, 2, dtype=np.uint64)
     adjacency, contexts = rows(A_hat, precision), rows(X, float)
-    room = gcn.make_room(nodes + 2, len(contexts.columns) + 3, W1, W2)  # more than is needed, as it grows
+    room = gcn.new_workspace(nodes + 2, len(contexts.columns) + 3, W1, W2)  # more than is needed, as it grows
     for array in room:
         array[...] = 77  # what a pass before this one left behind
     return adjacency, contexts, labels, W1, W2, keys, room, A_hat, X
@@ -29,7 +29,7 @@ def problem(seed, precision):
 
 def rows(matrix, precision):
     csr = sp.csr_matrix(matrix)
-    return gcn.Rows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(precision))
+    return gcn.CSR(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(precision))
 
 
 seeds = st.integers(0, 2**32 - 1)

@@ -92,7 +92,7 @@ def test_evidence_equals_its_formula(seed, steps, arms, size):
     rng = np.random.default_rng(seed)
     contexts = rng.normal(size=(steps, arms, size)).astype(np.float32)
     rewards = np.where(rng.random((steps, arms)) < 0.5, np.nan, rng.random((steps, arms)))
-    covariances, targets = ridge.evidence(contexts, rewards, 0.5)
+    covariances, targets = ridge.normal_equations(contexts, rewards, 0.5)
     for k in range(arms):
         members = ~np.isnan(rewards[:, k])
         G = contexts[members, k].astype(float)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from oracles import knn
 from oracles import views as oracle
 from taciturn.kernels import views
-from taciturn.kernels.gcn import Rows
+from taciturn.kernels.csr import CSR
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -26,7 +26,7 @@ def problem(seed, count=12, dimension=6, arms=3, V=4):
 
 def rows(matrix):
     csr = sp.csr_matrix(matrix)
-    return Rows(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(np.float32))
+    return CSR(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(np.float32))
 
 
 def scales_of(A_hat, X, V):
@@ -53,16 +53,16 @@ def test_scores_equal_those_of_features_written_down(seed, V):
     )
     found = views.predict(adjacency, contexts, scales.astype(np.float32), theta)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
-    projected = views.times(contexts, theta)
+    projected = views.spmm(contexts, theta)
     for node in range(len(X)):
         one = views.project(adjacency, projected, node, V) * scales[node][:, None]
         np.testing.assert_allclose(one.ravel(), wanted[node], rtol=1e-3, atol=1e-4)
 
 
 def solve(adjacency, contexts, scales, weights, targets, ridge, theta, steps):
-    course = views.set_out(adjacency, contexts, scales, weights, targets, ridge, theta)
+    course = views.cg_init(adjacency, contexts, scales, weights, targets, ridge, theta)
     for _ in range(steps):
-        views.go_on(adjacency, contexts, scales, weights, ridge, theta, course)
+        views.cg_step(adjacency, contexts, scales, weights, ridge, theta, course)
 
 
 @settings(max_examples=40, deadline=None)

@@ -215,7 +215,7 @@ def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
     return chosen
 
 
-def run_viewucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3):  # noqa: PLR0915
+def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_label_weight=0.3):  # noqa: PLR0915
     """ViewUCB with features written down, in double precision. Only `Trust`, tested on its own, is the library's."""
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
     X, edges, trust = np.zeros((0, D)), None, Trust(V, K, exclusive=True)
@@ -241,7 +241,7 @@ def run_viewucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3
 
     def guess(t, p):
         others = np.where(np.arange(K) == wrong[t], 0.0, p)
-        q[t], m[t] = others / others.sum(), hearsay
+        q[t], m[t] = others / others.sum(), soft_label_weight
         m[t, wrong[t]] = 1.0
 
     def solve():
@@ -288,7 +288,7 @@ def run_viewucb(stream, steps, hops, patience, alpha=4.0, ridge=0.5, hearsay=0.3
         t = rnd.position
         append(rnd.context.toarray()[0], rnd.neighbors)
         scale([t])
-        if (t - solved) * patience >= t:
+        if (t - solved) / t >= refit_growth:
             solved = solve()
         said[t] = scores()[t]
         widths = [np.sqrt(X[t] @ np.linalg.inv(A[k]) @ X[t]) for k in range(K)]

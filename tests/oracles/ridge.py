@@ -29,10 +29,10 @@ def from_book(agent, dimension, ridge, unit_rows=False, supposed=True):
 
 def written_out(state: RidgeState):
     """The inverses (K, D, D) that a state stands for, and θ (K, D)."""
-    inverses = np.where((state.folds > 0)[:, None, None], state.folded, np.eye(state.theta.shape[1]) * state.scale[0])
+    inverses = np.where((state.folds > 0)[:, None, None], state.inverse, np.eye(state.theta.shape[1]) * state.scale[0])
     for k, count in enumerate(state.counts):
         for j in range(count):
-            inverses[k] -= state.gains[k, j] * np.outer(state.recent[k, j], state.recent[k, j])
+            inverses[k] -= state.gains[k, j] * np.outer(state.pending_updates[k, j], state.pending_updates[k, j])
     return inverses, state.theta
 
 

@@ -90,11 +90,11 @@ WARM = """
 import taciturn
 for kind, params in (("linucb", {}), ("viewucb", {"neighbors": 2}), ("bilinucb-kmeans", {"warmup": 5})):
     agent = taciturn.make(kind, arms=3, **params)
-    agent.defer()
+    agent.defer_training()
     for step in range(80):
         for decision in (agent.decide([1.0, 0.5, step % 7, 2.0]), *agent.decide_batch([[step % 3, 1.0, 0.5, 1.0]] * 2)):
             agent.feedback(decision.id, (0, 1, None, 0.5)[decision.id % 4])
-        agent.study(3)
+        agent.train_pending(3)
 """
 
 
@@ -127,7 +127,7 @@ class Replica:
         self.folder, self.position = folder, 0
         self.agents = {name: taciturn.make(kind, arms=3, seed=0, **params) for name, (kind, params) in AGENTS.items()}
         for agent in self.agents.values():
-            agent.defer()
+            agent.defer_training()
         self.decided, self.rewarded = {}, {}
 
     def catch_up(self, until=None):
@@ -154,7 +154,7 @@ class Replica:
                 self.decided[name, decision.id] = decision.arm
                 self.last = decision
         elif kind == "study":
-            agent.study(body["pieces"])
+            agent.train_pending(body["pieces"])
         elif kind == "reward":
             agent.feedback(body["id"], body["reward"])
             self.rewarded.setdefault((name, body["id"]), []).append(body["reward"])

@@ -193,24 +193,25 @@ def test_bodies_must_be_what_they_are_said_to_be(web):
 
 def test_every_limit_holds(web):
     ask = web({"dimension": 3, "batch": 2, "arms": 2, "agents": 1, "pending": 2, "waiting": 1, "nodes": 100})
-    problem(ask("POST", "/v1/agents", json=CREATE | {"arms": 3}), 422, "misfit", "arms")
+    problem(ask("POST", "/v1/agents", json=CREATE | {"arms": 3}), 422, "validation-error", "arms")
     for name in ("../x", "x\n", "", "X", "x" * 65):
-        problem(ask("POST", "/v1/agents", json=CREATE | {"name": name}), 422, "misfit", "name")
-    problem(ask("POST", "/v1/agents/X/file", content=b"", headers=FILE), 422, "misfit", "name")
+        problem(ask("POST", "/v1/agents", json=CREATE | {"name": name}), 422, "validation-error", "name")
+    problem(ask("POST", "/v1/agents/X/file", content=b"", headers=FILE), 422, "validation-error", "name")
     assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
-    problem(ask("POST", "/v1/agents", json=CREATE | {"name": "y"}), 429, "too-much")
-    problem(ask("POST", "/v1/agents/x/arms", json={"arm": "c"}), 429, "too-much")
+    problem(ask("POST", "/v1/agents", json=CREATE | {"name": "y"}), 429, "limit-exceeded")
+    problem(ask("POST", "/v1/agents/x/arms", json={"arm": "c"}), 429, "limit-exceeded")
     decisions = "/v1/agents/x/decisions"
-    problem(ask("POST", decisions, json={"contexts": [{"a": 1}] * 3}), 422, "misfit", "contexts")
-    problem(ask("POST", decisions, json={"context": [0] * 4}), 422, "misfit", "context")
-    problem(ask("POST", decisions, json={"context": {"a": 1}, "neighbors": [0] * 3}), 422, "misfit", "neighbors")
+    problem(ask("POST", decisions, json={"contexts": [{"a": 1}] * 3}), 422, "validation-error", "contexts")
+    problem(ask("POST", decisions, json={"context": [0] * 4}), 422, "validation-error", "context")
+    answer = ask("POST", decisions, json={"context": {"a": 1}, "neighbors": [0] * 3})
+    problem(answer, 422, "validation-error", "neighbors")
     assert ask("POST", decisions, json={"context": {"a": 1, "b": 1}}).status_code == 200
-    problem(ask("POST", decisions, json={"context": {"c": 1, "d": 1}}), 422, "misfit", "context")
+    problem(ask("POST", decisions, json={"context": {"c": 1, "d": 1}}), 422, "validation-error", "context")
     assert ask("POST", decisions, json={"context": {"c": 1}}).status_code == 200
     answer = ask("POST", decisions, json={"context": {"a": 1}})
-    problem(answer, 429, "too-much")
+    problem(answer, 429, "limit-exceeded")
     assert answer.headers["retry-after"] == "1"
-    problem(ask("PUT", "/v1/agents/x/rewards", json=[{"id": 0, "reward": 0}] * 3), 422, "misfit")
+    problem(ask("PUT", "/v1/agents/x/rewards", json=[{"id": 0, "reward": 0}] * 3), 422, "validation-error")
     ask("PUT", "/v1/agents/x/decisions/0/reward", json={"reward": 1})
     assert ask("POST", decisions, json={"context": {"a": 1}}).status_code == 200
 

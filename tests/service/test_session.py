@@ -36,7 +36,7 @@ class Bare:
 
     def __init__(self, agent, journal, name):
         self.agent, self.journal, self.name, self.seen = agent, journal, name, journal.last()
-        agent.defer()
+        agent.defer_training()
 
     def __getattr__(self, verb):
         if verb in ("health", "log", "state", "save", "params"):
@@ -48,7 +48,7 @@ class Bare:
                 record = self.journal.records[self.seen]
                 self.seen += 1
                 if record.agent == self.name and record.kind == "study":
-                    self.agent.study(wire.op_of("study", record.body).pieces)
+                    self.agent.train_pending(wire.op_of("study", record.body).pieces)
                 elif record.agent == self.name:
                     assert record.kind == kind
                     return getattr(self.agent, verb)(*given, **options)
@@ -280,16 +280,16 @@ def test_a_decision_waits_for_no_more_than_a_slice_of_what_was_put_off(opened, m
     service = opened(journal, learn_budget_ms=10_000)
     bare = create(service, kind="gcnucb", warmup=0)
     live(service, bare, CONTEXTS[:6])
-    service.call("x", lambda session: session.agent.study(1000))
+    service.call("x", lambda session: session.agent.train_pending(1000))
     before = journal.last()
-    pieces = GCNUCB._study
+    pieces = GCNUCB._train_step
 
     def held(agent):
         begun.set()
         assert go_on.wait(10)
         return pieces(agent)
 
-    monkeypatch.setattr(GCNUCB, "_study", held)
+    monkeypatch.setattr(GCNUCB, "_train_step", held)
     answers = [Future() for _ in range(8)]
     hold = threading.Event()
     service.put("x", Task(lambda _: hold.wait(), Future()))

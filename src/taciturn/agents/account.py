@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.contexts import RowStore
-from taciturn.agents.ledger import GIVEN, PENDING, REWARDED, SILENT, STATES, Ledger
+from taciturn.agents.ledger import LABELLED, PENDING, REWARDED, SILENT, Ledger
 from taciturn.agents.storage import storable
-from taciturn.contracts import Arm, Calibration, Explanation, Health, Voice
+from taciturn.contracts import STATES, Arm, Calibration, Explanation, Health, Neighbor
 
 VOICES = 5
 """How many contexts are named that spoke for an arm, and how many against."""
@@ -32,7 +32,7 @@ class Tally:
         self.expired = 0
         self.withdrawn = 0
         self.forgotten = 0
-        self.unheard = 0
+        self.evicted_pending = 0
         self._landed = np.zeros(BINS, np.int64)  # by what was supposed: how many, their sums, and the squared errors
         self._supposed = np.zeros(BINS)
         self._earned = np.zeros(BINS)
@@ -85,16 +85,16 @@ def explain(
     nodes, closeness = near
     values, same = ledger.value[nodes], ledger.arm[nodes] == arm
     supposed = ledger.state[nodes] == SILENT
-    spoke_for = same & (values > 0.5)
+    supporting = same & (values > 0.5)
     # Where one arm is right, another that turned out right speaks against this one.
-    spoke_against = (same & (values <= 0.5)) | (exclusive & ~same & (values == 1) & ~supposed)
-    voices: list[tuple[Voice, ...]] = []
-    for spoke in (spoke_for, spoke_against):
+    opposing = (same & (values <= 0.5)) | (exclusive & ~same & (values == 1) & ~supposed)
+    voices: list[tuple[Neighbor, ...]] = []
+    for spoke in (supporting, opposing):
         loudest = np.flatnonzero(spoke)
         loudest = loudest[np.argsort(-closeness[loudest], kind="stable")][:VOICES]
         voices.append(
             tuple(
-                Voice(
+                Neighbor(
                     int(ledger.id[nodes[i]]),
                     names[ledger.arm[nodes[i]]],
                     float(values[i]),
@@ -116,15 +116,15 @@ def explain(
         id=int(ledger.id[node]),
         arm=names[arm],
         state=STATES[state],
-        reward=value if state in (REWARDED, GIVEN) else None,
-        supposed=value if state == SILENT and not np.isnan(value) else None,
+        reward=value if state in (REWARDED, LABELLED) else None,
+        imputed_reward=value if state == SILENT and not np.isnan(value) else None,
         propensity=float(ledger.propensity[node]),
         arms=names,
         scores=scores,
         widths=widths,
         second=second,
-        spoke_for=voices[0],
-        spoke_against=voices[1],
+        supporting=voices[0],
+        opposing=voices[1],
         imputed_share=float(imputed.sum() / known.sum()) if known.any() else 0.0,
     )
 
@@ -143,13 +143,13 @@ def health(ledger: Ledger, tally: Tally, decisions: int, size: int) -> Health:
         pending=int(states[PENDING]),
         rewarded=int(states[REWARDED]),
         silent=int(states[SILENT]),
-        given=int(states[GIVEN]),
+        labelled=int(states[LABELLED]),
         late=tally.late,
         corrected=tally.corrected,
         expired=tally.expired,
         withdrawn=tally.withdrawn,
         forgotten=tally.forgotten,
-        unheard=tally.unheard,
+        evicted_pending=tally.evicted_pending,
         imputed_share=imputed / known if known else 0.0,
         calibration=tally.calibration(),
         reward_rate=float(rewards.mean()) if len(rewards) else None,

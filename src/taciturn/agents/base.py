@@ -3,21 +3,24 @@
 import contextlib
 import copy
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents import account, border, memory, storage
+from taciturn.agents import account, border, storage
 from taciturn.agents.contexts import ContextReader
-from taciturn.agents.ledger import GIVEN, PENDING
+from taciturn.agents.decisions import Decisions
+from taciturn.agents.ledger import LABELLED, PENDING
 from taciturn.agents.life import DecisionLife
 from taciturn.contracts import Arm, Context, Decision, Explanation, Health, SparseRow
 from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownArm
-from taciturn.kernels.border import best
+from taciturn.kernels.select import argmax_tied
+from taciturn.system import format_bytes, machine_memory
 from taciturn.validate import check_choice, check_number
 
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -96,6 +99,31 @@ class BaseAgent(DecisionLife):
         """The arms that can be chosen."""
         return tuple(name for name, active in zip(self._arm_names, self._active, strict=True) if active)
 
+    @property
+    def n_features(self) -> int:
+        """How many features the contexts have so far; 0 before the first."""
+        return self._rows.dimension
+
+    @property
+    def feature_names(self) -> Mapping[Hashable, int] | None:
+        """The columns of named features, read-only; None where features go by position."""
+        return None if self._reader.names is None else MappingProxyType(self._reader.names)
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next decision will have; ids are never used twice."""
+        return self._ledger.given_out
+
+    @property
+    def clock(self) -> float | None:
+        """The latest time that was given; None where decisions count themselves."""
+        return self._clock
+
+    @property
+    def decisions(self) -> Decisions:
+        """What is held of all decisions, by id and as columns, read-only."""
+        return Decisions(self._ledger, self._rows, self._arm_names)
+
     def warm_start(self, X0: Any, y0: Any, edges: Any = None) -> list[int]:
         """Learn from contexts whose right arm is known, and return the ids of these rows.
 
@@ -114,7 +142,7 @@ class BaseAgent(DecisionLife):
         self._make_space(len(rows))
         nodes: list[int] = []
         for row, label, near in zip(rows, labels, adjacent, strict=True):
-            node = self._admit(row, GIVEN, -np.inf)
+            node = self._admit(row, LABELLED, -np.inf)
             self._ledger.arm[node] = label
             self._arrive(node, None if near is None else [nodes[i] for i in near])
             nodes.append(node)
@@ -216,7 +244,7 @@ class BaseAgent(DecisionLife):
         """
         if choice is not None:
             bounds = np.where(choice, bounds, -np.inf)
-        arm = best(bounds, TIE, self._times_chosen, self.ties == "balance")
+        arm = argmax_tied(bounds, TIE, self._times_chosen, self.ties == "balance")
         if arm < 0:
             raise TaciturnError(f"{type(self).__name__} scored an arm NaN; scores and widths must be numbers")
         propensity = 1.0
@@ -277,15 +305,15 @@ class BaseAgent(DecisionLife):
 
     # Copies and accounts.
 
-    def defer(self, *, on: bool = True) -> None:
-        """Leave training and solving to `study` from now on, so that `decide` need not wait for them; or no longer."""
+    def defer_training(self, *, on: bool = True) -> None:
+        """Leave training and solving to `train_pending` from now on, so that `decide` need not wait; or no longer."""
         self.deferred = on
 
-    def study(self, pieces: int = 1) -> int:
-        """Do what is left to learn, in pieces of bounded size; returns how many there were to do, at most so many."""
-        check_number("pieces", pieces, 0, whole=True)
+    def train_pending(self, steps: int = 1) -> int:
+        """Run up to `steps` pieces of deferred training, each of bounded size; returns how many were run."""
+        check_number("steps", steps, 0, whole=True)
         done = 0
-        while done < pieces and self._rows.dimension and self._study():
+        while done < steps and self._rows.dimension and self._train_step():
             done += 1
         return done
 
@@ -343,7 +371,7 @@ class BaseAgent(DecisionLife):
         """The scores of a batch before the first is decided on, where that makes no difference; None where it does."""
         return None
 
-    def _study(self) -> bool:
+    def _train_step(self) -> bool:
         """Do a piece of what was deferred; False if there is none."""
         return False
 
@@ -398,13 +426,13 @@ class BaseAgent(DecisionLife):
             raise
 
     def _check_memory(self, arms: int, dimension: int) -> None:
-        limit = memory.of_machine() if self.memory_limit is None else self.memory_limit
+        limit = machine_memory() if self.memory_limit is None else self.memory_limit
         needed = self.memory_estimate(dimension, arms)
         if needed > limit:
             name = type(self).__name__
             raise TaciturnError(
-                f"{name} with {arms} arms and {dimension} features takes about {memory.in_words(needed)}; "
-                f"memory_limit is {memory.in_words(limit)}"
+                f"{name} with {arms} arms and {dimension} features takes about {format_bytes(needed)}; "
+                f"memory_limit is {format_bytes(limit)}"
             )
 
     def _admit(self, row: SparseRow, state: int, at: float) -> int:

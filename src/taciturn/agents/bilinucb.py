@@ -78,14 +78,14 @@ class BILinUCB(WarmedUpAgent):
         means, widths = self._score_own(node)
         return float(np.clip(value, means[arm] - widths[arm], means[arm] + widths[arm]))
 
-    def defer(self, *, on: bool = True) -> None:
+    def defer_training(self, *, on: bool = True) -> None:
         """Let the imputer's training wait too."""
-        super().defer(on=on)
+        super().defer_training(on=on)
         if self._rows.dimension:
             self._imputer.deferred = on
 
-    def _study(self) -> bool:
-        return self._imputer.study()
+    def _train_step(self) -> bool:
+        return self._imputer.train_step()
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self._imputer.keep(kept)

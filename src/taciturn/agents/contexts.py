@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from taciturn.agents.storage import fits, storable, within
 from taciturn.contracts import SparseRow
 from taciturn.errors import InvalidContext
-from taciturn.kernels.border import first_unfit, nonzeros
-from taciturn.kernels.gcn import Rows
+from taciturn.kernels.csr import CSR
+from taciturn.kernels.select import first_invalid, nonzeros
 from taciturn.validate import LARGEST
 
 NEEDED = f"a finite number is needed, of at most {LARGEST:g}"
@@ -96,10 +96,10 @@ class RowStore:
         return SparseRow(self._columns[span], self._values[span])
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> CSR:
         """All rows, as a view for kernels."""
         stop = self._indptr[self.count]
-        return Rows(self._indptr[: self.count + 1], self._columns[:stop], self._values[:stop])
+        return CSR(self._indptr[: self.count + 1], self._columns[:stop], self._values[:stop])
 
     def entries_a_row(self, dimension: int) -> float:
         """How many entries a row has on average; all features before there is any."""
@@ -219,7 +219,7 @@ def _checked(columns: NDArray[np.int32], values: NDArray[Any], dimension: int) -
     if values.dtype.kind not in "biuf":
         raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
     floats = np.asarray(values, dtype=float)
-    at = first_unfit(floats, LARGEST)
+    at = first_invalid(floats, LARGEST)
     if at >= 0:
         raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; {NEEDED}")
     return SparseRow(columns, floats), dimension

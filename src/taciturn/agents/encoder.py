@@ -64,7 +64,7 @@ class GraphEncoder:
         self._rng = rng
         self._heads = heads
         self._contexts = rows
-        self._room: gcn.Room | None = None
+        self._room: gcn.Workspace | None = None
         self.graph = ContextGraph(rows, settings.neighbors)
         self.labels = np.zeros((0, heads), np.int32)
         self._nodes = 0
@@ -164,7 +164,7 @@ class GraphEncoder:
         else:
             self.train(self._settings.steps_per_arrival)
 
-    def study(self) -> bool:
+    def train_step(self) -> bool:
         """A step that was put off; False if there is none."""
         if self._owed == 0:
             return False
@@ -196,12 +196,12 @@ class GraphEncoder:
         flat = gcn.embed(self.graph.adjacency, self._contexts.rows, self._w1, rows, self._working_room())
         return flat.reshape(self._nodes, self._heads, self._settings.hidden)
 
-    def _working_room(self) -> gcn.Room:
+    def _working_room(self) -> gcn.Workspace:
         """Memory for all nodes there are, with some to spare when it must grow."""
         entries = len(self._contexts.rows.columns)
         room = self._room
         if room is None or len(room.hidden) < self._nodes or len(room.values) <= entries:
-            self._room = room = gcn.make_room(self._nodes * 5 // 4 + 16, entries * 5 // 4 + 256, self._w1, self._w2)
+            self._room = room = gcn.new_workspace(self._nodes * 5 // 4 + 16, entries * 5 // 4 + 256, self._w1, self._w2)
         return room
 
     def probabilities(self, node: int) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from taciturn.agents.storage import fits
 from taciturn.agents.warmup import WarmedUpAgent
 from taciturn.contracts import ContextSpace
 from taciturn.kernels.gcn import to_unit_length
-from taciturn.kernels.ridge import evidence
+from taciturn.kernels.ridge import normal_equations
 
 
 @dataclass(kw_only=True, eq=False)
@@ -80,7 +80,7 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
         """The contexts as the arms see them now, at unit length (T, K, L), with A (K, L, L) and b (K, L)."""
         contexts = self._encoder.embeddings()
         to_unit_length(contexts)
-        return contexts, *evidence(contexts, self._rewards[: len(contexts)], self.ridge)
+        return contexts, *normal_equations(contexts, self._rewards[: len(contexts)], self.ridge)
 
     def _learn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
         speaks_of = self._speaks_of(node, reward, imputed=imputed)
@@ -102,8 +102,8 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
     def _impute(self, node: int, arm: int) -> float:
         return float(self._encoder.probabilities(node)[arm, 1])
 
-    def _study(self) -> bool:
-        return self._encoder.study()
+    def _train_step(self) -> bool:
+        return self._encoder.train_step()
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self._encoder.keep(kept)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from taciturn.agents.contexts import RowStore, keep_rows, room_for
 from taciturn.agents.storage import fits, storable, within
 from taciturn.kernels import knn
-from taciturn.kernels.gcn import Rows
+from taciturn.kernels.csr import CSR
 
 
 @storable
@@ -33,7 +33,7 @@ class ContextGraph:
         self._sources = np.zeros(0, np.int32)  # edges that were given
         self._targets = np.zeros(0, np.int32)
         self._edges = 0
-        self._adjacency: Rows | None = None
+        self._adjacency: CSR | None = None
         self._index: knn.Postings | None = None
         self._indexed = 0  # how many rows there were when the index was made
 
@@ -82,7 +82,7 @@ class ContextGraph:
         self._near_nodes[place] = node
         index = self._up_to_date_index(place)
         lists = self._neighbors, self._distances, self._reach, self._squares
-        knn.join(*lists, index, *self._contexts.rows, self._near_nodes[: place + 1])
+        knn.insert(*lists, index, *self._contexts.rows, self._near_nodes[: place + 1])
 
     def keep(self, kept: NDArray[np.int64]) -> None:
         """Forget all nodes but these, which are renumbered in their order; the rows have been so already.
@@ -118,7 +118,7 @@ class ContextGraph:
         index = self._up_to_date_index(len(places))
         lists = self._neighbors, self._distances, self._reach, self._squares
         again = np.flatnonzero(lost.any(axis=1))
-        knn.refill(*lists, index, *self._contexts.rows, self._near_nodes[: len(places)], again)
+        knn.recompute(*lists, index, *self._contexts.rows, self._near_nodes[: len(places)], again)
 
     def near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Who is one or two steps from a node, and with what weight: its row of ``Â + Â²``."""
@@ -138,12 +138,12 @@ class ContextGraph:
         return index
 
     @property
-    def adjacency(self) -> Rows:
+    def adjacency(self) -> CSR:
         """``Â`` (T, T)."""
         if self._adjacency is None:
             near = self._neighbors, self._distances, self._near_nodes[: self._near_count]
             given = self._sources[: self._edges], self._targets[: self._edges]
-            self._adjacency = Rows(*knn.normalized_adjacency(*near, *given, self._nodes))
+            self._adjacency = CSR(*knn.normalized_adjacency(*near, *given, self._nodes))
         return self._adjacency
 
     def mask(self, node: int | None = None) -> NDArray[np.bool_]:

@@ -36,7 +36,7 @@ class BaseImputer(ABC):
     deferred = False
     """Whether training waits for `study`."""
 
-    def study(self) -> bool:
+    def train_step(self) -> bool:
         """Do a piece of what was deferred; False if there is none."""
         return False
 
@@ -98,9 +98,9 @@ class GCNImputer(NetworkSettings, BaseImputer):
         self._encoder.arrive(node, neighbors)
         self._encoder.train_now_or_later(later=self.deferred)
 
-    def study(self) -> bool:
+    def train_step(self) -> bool:
         """A training step that was put off."""
-        return self._encoder.study()
+        return self._encoder.train_step()
 
     def started(self) -> None:
         """Train on the labelled start."""

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from taciturn.agents.contexts import keep_rows
 from taciturn.agents.storage import fits, storable, within
+from taciturn.contracts import STATES
 
-PENDING, REWARDED, SILENT, GIVEN = range(4)
-STATES = ("pending", "rewarded", "silent", "given")
+PENDING, REWARDED, SILENT, LABELLED = range(4)
 
 NOTHING = np.nan
 """The value of a context of which nothing is supposed or known."""

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from taciturn.agents.account import Tally
 from taciturn.agents.border import known_id, reward_of
 from taciturn.agents.contexts import RowStore
-from taciturn.agents.ledger import GIVEN, NOTHING, PENDING, REWARDED, SILENT, STATES, Ledger
-from taciturn.contracts import SparseRow
+from taciturn.agents.ledger import LABELLED, NOTHING, PENDING, REWARDED, SILENT, Ledger
+from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import AlreadyAnswered, ForgottenDecision, TaciturnError
 from taciturn.validate import check_choice, check_number
 
@@ -79,7 +79,7 @@ class DecisionLife(ABC):
         """
         node = self._find(id)
         value = reward_of(reward)
-        if self._ledger.state[node] == GIVEN:
+        if self._ledger.state[node] == LABELLED:
             raise AlreadyAnswered(f"decision {id} is a labelled row of warm_start; its arm is known")
         self._settle(node, value)
 
@@ -138,7 +138,7 @@ class DecisionLife(ABC):
         """
         node = self._find(id)
         ledger = self._ledger
-        given = ledger.state[node] == GIVEN
+        given = ledger.state[node] == LABELLED
         self._take_back(node)
         if not given:
             self._times_chosen[ledger.arm[node]] -= 1
@@ -182,7 +182,7 @@ class DecisionLife(ABC):
         return expired
 
     def state(self, id: int) -> str:
-        """How far a decision's life is: "pending", "rewarded" or "silent"; "given" for a labelled row."""
+        """How far a decision's life is: "pending", "rewarded" or "silent"; "labelled" for a row of `warm_start`."""
         return STATES[self._ledger.state[self._find(id)]]
 
     def log(self) -> dict[str, NDArray[Any]]:
@@ -191,7 +191,7 @@ class DecisionLife(ABC):
         ``ids``, ``arms`` (places), ``rewards`` (NaN where none was observed), ``propensities`` and ``states``.
         """
         ledger = self._ledger
-        rows = np.flatnonzero(ledger.state[: ledger.count] != GIVEN)
+        rows = np.flatnonzero(ledger.state[: ledger.count] != LABELLED)
         rewards = np.where(ledger.state[rows] == REWARDED, ledger.value[rows], np.nan)
         columns = {"ids": ledger.id[rows], "arms": ledger.arm[rows].astype(np.int64), "rewards": rewards}
         return columns | {"propensities": ledger.propensity[rows], "states": np.array(STATES)[ledger.state[rows]]}
@@ -211,7 +211,7 @@ class DecisionLife(ABC):
         fewer = max(ledger.count + coming - limit, limit // AT_ONCE)
         goes = np.argsort(rank, kind="stable")[:fewer]
         self._tally.forgotten += len(goes)
-        self._tally.unheard += int((ledger.state[goes] == PENDING).sum())
+        self._tally.evicted_pending += int((ledger.state[goes] == PENDING).sum())
         self._forget_all_but(np.delete(np.arange(ledger.count), goes))
 
     def _forget_all_but(self, kept: NDArray[np.int64]) -> None:

@@ -69,12 +69,12 @@ class ArmRidge:
         held, (rows, width) = self._state, self._state.theta.shape
         block = ridge.BLOCK
         return (
-            (rows, len(held.folded), len(held.folds), len(held.recent)) == (arms,) * 4
+            (rows, len(held.inverse), len(held.folds), len(held.pending_updates)) == (arms,) * 4
             and width >= dimension
             and fits(held.theta, np.float64, arms, width)
             and fits(held.scale, np.float64, 1)
-            and fits(held.folded, np.float64, arms, width, width)
-            and fits(held.recent, np.float64, arms, block, width)
+            and fits(held.inverse, np.float64, arms, width, width)
+            and fits(held.pending_updates, np.float64, arms, block, width)
             and fits(held.gains, np.float64, arms, block)
             and fits(held.folds, np.int64, arms, least=0)
             and fits(held.counts, np.int64, arms)
@@ -127,7 +127,7 @@ class ArmRidge:
         Where the rest is not `complete`, because contexts were forgotten, some digits are given up to keep what they
         taught.
         """
-        arms, targets = ridge.lesson(arm, reward, speaks_of)
+        arms, targets = ridge.update_targets(arm, reward, speaks_of)
         _, shares = ridge.scores(self._state, row.columns, row.values)
         size = (row.values**2).sum() * self._state.scale[0]
         safe = (1.0 - shares[arms] >= (SAFE if complete else BARELY) * size) | self._copied[arms]
@@ -136,7 +136,7 @@ class ArmRidge:
         if len(again):
             ridge.clear(self._state, again)
             for other, arm_there, earned, of_arms in rest:
-                arms, targets = ridge.lesson(arm_there, earned, of_arms)
+                arms, targets = ridge.update_targets(arm_there, earned, of_arms)
                 of = np.isin(arms, again)
                 ridge.update(self._state, other.columns, other.values, arms[of], targets[of], 1.0)
 

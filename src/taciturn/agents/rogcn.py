@@ -52,8 +52,8 @@ class ROGCN(NetworkSettings, BaseAgent):
     def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
         self._encoder.labels[node, 0] = -1
 
-    def _study(self) -> bool:
-        return self._encoder.study()
+    def _train_step(self) -> bool:
+        return self._encoder.train_step()
 
     def _keep(self, kept: NDArray[np.int64]) -> None:
         self._encoder.keep(kept)

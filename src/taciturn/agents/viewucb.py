@@ -14,10 +14,10 @@ from taciturn.agents.storage import fits, storable, within
 from taciturn.agents.trust import Trust
 from taciturn.contracts import SparseRow
 from taciturn.kernels import views
-from taciturn.kernels.gcn import Rows
+from taciturn.kernels.csr import CSR
 from taciturn.validate import check_number
 
-storable(views.Course)
+storable(views.CGState)
 
 RECORDS = 4096
 """How many of the last answers count for the trust."""
@@ -43,21 +43,21 @@ class ViewUCB(BaseAgent):
         s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α √(xᵀA_k⁻¹x))
 
     reward 1    the target of ŷ is 1 and that of all other arms 0
-    reward 0    the target of ŷ is 0; the others share the rest as p does, at a weight of `hearsay`, and again each time
-                the regressions are solved
+    reward 0    the target of ŷ is 0; the others share the rest as p does, at a weight of `soft_label_weight`, and again
+                each time the regressions are solved
     silence     nothing, but the context is a node of the graph: what is known of its neighbours goes through it
 
     The trust β in the views and the arms' biases b are fitted to the answers that came (`Trust`). A_k = λI + Σ xxᵀ over
     the contexts where arm k is known to be right or wrong. The regressions are solved, from where they are, whenever
-    the contexts have grown by a `patience`-th.
+    the contexts have grown by `refit_growth`.
 
     Arguments:
         alpha: how much to explore: the weight of the widths √(xᵀA_k⁻¹x).
         ridge: λ.
         hops: how far a view looks; there are hops + 1 views.
         neighbors: k of the nearest-neighbour graph, where no graph is given.
-        hearsay: the weight of what a wrong answer says about the other arms.
-        patience: the regressions are solved each time the contexts have grown by one part in this many.
+        soft_label_weight: the weight of what a wrong answer says about the other arms.
+        refit_growth: the regressions are solved each time the contexts have grown by this share.
 
     Shapes: T contexts, D features, V views, K arms; θ is (D, V·K), `_targets` and `_weights` are (T, K).
     """
@@ -66,8 +66,8 @@ class ViewUCB(BaseAgent):
     ridge: float = 0.5
     hops: int = 3
     neighbors: int = 5
-    hearsay: float = 0.3
-    patience: int = 100
+    soft_label_weight: float = 0.3
+    refit_growth: float = 0.01
 
     SOLVER_STEPS = 4
 
@@ -78,8 +78,8 @@ class ViewUCB(BaseAgent):
         check_number("ridge", self.ridge, 1e-6)
         check_number("hops", self.hops, 0, 8, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
-        check_number("hearsay", self.hearsay, 0, 1)
-        check_number("patience", self.patience, 1, whole=True)
+        check_number("soft_label_weight", self.soft_label_weight, 0, 1)
+        check_number("refit_growth", self.refit_growth, 1e-6, 1)
 
     def _begin(self) -> None:
         arms, dimension = len(self._arm_names), self._rows.dimension
@@ -101,7 +101,7 @@ class ViewUCB(BaseAgent):
         self._scaled = 0  # and when all scales were last made
         self._unscaled = 0  # from which on they are still to be made, this time
         self._stage = 0  # of the solution that is under way
-        self._course: views.Course | None = None
+        self._course: views.CGState | None = None
 
     def _widen(self, dimension: int) -> None:
         self._unit.dimension = dimension
@@ -223,7 +223,7 @@ class ViewUCB(BaseAgent):
         probabilities[np.arange(len(nodes)), wrong] = 0.0
         shares = probabilities / np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-9)
         self._targets[nodes] = np.where(there, shares, self._targets[nodes])
-        self._weights[nodes] = np.where(there, self.hearsay, self._weights[nodes])
+        self._weights[nodes] = np.where(there, self.soft_label_weight, self._weights[nodes])
         self._weights[nodes, wrong] = 1.0
 
     def _scale(self, nodes: NDArray[np.int64]) -> None:
@@ -241,9 +241,9 @@ class ViewUCB(BaseAgent):
             self._do_piece(AT_ONCE)
 
     def _due(self, count: int) -> bool:
-        return count > 0 and (count - self._solved) * self.patience >= count
+        return count > 0 and (count - self._solved) / count >= self.refit_growth
 
-    def _study(self) -> bool:
+    def _train_step(self) -> bool:
         if self._stage == 0 and not self._due(self._rows.count):
             return False
         self._do_piece(A_PIECE)
@@ -257,10 +257,10 @@ class ViewUCB(BaseAgent):
         elif self._stage == 2:
             self._hear()
         elif self._stage == 3:
-            self._course = views.set_out(*self._views_of_all(), *self._evidence(), self.ridge, self._theta)
+            self._course = views.cg_init(*self._views_of_all(), *self._evidence(), self.ridge, self._theta)
         elif self._course is not None and self._stage < 4 + self.SOLVER_STEPS:
             weights, _ = self._evidence()
-            views.go_on(*self._views_of_all(), weights, self.ridge, self._theta, self._course)
+            views.cg_step(*self._views_of_all(), weights, self.ridge, self._theta, self._course)
         else:
             self._conclude()
             return
@@ -297,15 +297,15 @@ class ViewUCB(BaseAgent):
         """From now on the arms are judged by what was found."""
         lengths = np.linalg.norm(self._theta, axis=0)
         self._unit_theta = np.asarray(self._theta / np.where(lengths > 0, lengths, 1.0), np.float32)
-        self._projected[: self._rows.count] = views.times(self._singles(), self._unit_theta)
+        self._projected[: self._rows.count] = views.spmm(self._singles(), self._unit_theta)
         self._stage, self._course, self._solved = 0, None, self._rows.count
 
-    def _singles(self) -> Rows:
+    def _singles(self) -> CSR:
         """The contexts at unit length, in single precision."""
         contexts = self._unit.rows
-        return Rows(contexts.indptr, contexts.columns, contexts.values.astype(np.float32))
+        return CSR(contexts.indptr, contexts.columns, contexts.values.astype(np.float32))
 
-    def _views_of_all(self) -> tuple[Rows, Rows, NDArray[np.float32]]:
+    def _views_of_all(self) -> tuple[CSR, CSR, NDArray[np.float32]]:
         return self._graph.adjacency, self._singles(), self._scales[: self._rows.count]
 
     def _evidence(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -6,7 +6,7 @@ from time import perf_counter
 
 import numpy as np
 
-from taciturn.contracts import Agent, Told, Trace
+from taciturn.contracts import Agent, FullFeedbackAgent, Trace
 from taciturn.errors import TaciturnError
 from taciturn.experiments.progress import steps_bar
 from taciturn.streams.stream import Stream
@@ -40,7 +40,7 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Tra
     began = perf_counter()
     start = stream.start
     ids = list(agent.warm_start(start.contexts, start.arms, edges=start.edges))  # by position in the stream
-    told, truth = agent if isinstance(agent, Told) else None, stream.truth
+    told, truth = agent if isinstance(agent, FullFeedbackAgent) else None, stream.truth
     announced = agent.params.get("expire_after") is None
     waiting: list[tuple[int, int, int, float | None]] = []  # a heap of (when it comes, step, id, reward)
     for step, round in enumerate(stream):

@@ -1,6 +1,6 @@
 """An exact k-nearest-neighbour graph that grows one node at a time, over sparse rows.
 
-Rows live in the usual compressed form: row i is ``columns[indptr[i]:indptr[i+1]]`` with ``values`` alongside.
+CSR live in the usual compressed form: row i is ``columns[indptr[i]:indptr[i+1]]`` with ``values`` alongside.
 ``neighbors`` (T, k) holds each node's nearest others, nearest first and the earlier node first among equals;
 ``distances`` (T, k) holds the squared distances, infinite where there are fewer than k others.
 
@@ -140,10 +140,10 @@ def _place(neighbors: Columns, distances: Floats, candidate: int, distance: floa
 
 
 @kernel
-def join(
+def insert(
     neighbors: Columns,
     distances: Floats,
-    reach: Floats,
+    kth_distance: Floats,
     squares: Floats,
     index: Postings,
     indptr: Ints,
@@ -154,31 +154,31 @@ def join(
     """Let the last of `nodes` join: the others take it in where it is near enough, and it gets its own k nearest.
 
     `nodes` are rows of the compressed matrix; lists name places in `nodes`, and `index` covers some first part of them.
-    ``reach`` (T,) is the last column of `distances` and ``squares`` (T,) holds ‖x‖², both side by side for speed.
+    ``kth_distance`` (T,) is the last column of `distances` and ``squares`` (T,) holds ‖x‖², contiguous for speed.
     """
     place, k = nodes.shape[0] - 1, distances.shape[1]
     node = nodes[place]
     for p in range(indptr[node], indptr[node + 1]):
         squares[place] += values[p] * values[p]
     products = _products(indptr, columns, values, nodes, index, place, place)
-    doubt = ROUNDING * (index.starts.shape[0] + 4)  # no row has more entries than there are columns
+    rounding_slack = ROUNDING * (index.starts.shape[0] + 4)  # no row has more entries than there are columns
     own = np.inf
     for i in range(place):
-        both = squares[i] + squares[place]
-        if both - 2.0 * products[i] - doubt * both < max(reach[i], own):
+        norms = squares[i] + squares[place]
+        if norms - 2.0 * products[i] - rounding_slack * norms < max(kth_distance[i], own):
             exact = _squared_distance(indptr, columns, values, nodes[i], node)
             _place(neighbors[place], distances[place], i, exact)
             _place(neighbors[i], distances[i], place, exact)
-            reach[i] = distances[i, k - 1]
+            kth_distance[i] = distances[i, k - 1]
             own = distances[place, k - 1]
-    reach[place] = own
+    kth_distance[place] = own
 
 
 @kernel
-def refill(
+def recompute(
     neighbors: Columns,
     distances: Floats,
-    reach: Floats,
+    kth_distance: Floats,
     squares: Floats,
     index: Postings,
     indptr: Ints,
@@ -187,19 +187,19 @@ def refill(
     nodes: Columns,
     places: Ints,
 ) -> None:
-    """Let some places of `nodes` look for their k nearest again, among all others; arguments as those of `join`."""
+    """Let some places of `nodes` look for their k nearest again, among all others; arguments as those of `insert`."""
     k = distances.shape[1]
-    doubt = ROUNDING * (index.starts.shape[0] + 4)
+    rounding_slack = ROUNDING * (index.starts.shape[0] + 4)
     for place in places:
         products = _products(indptr, columns, values, nodes, index, place, nodes.shape[0])
         neighbors[place] = -1
         distances[place] = np.inf
         for i in range(nodes.shape[0]):
-            both = squares[i] + squares[place]
-            if i != place and both - 2.0 * products[i] - doubt * both < distances[place, k - 1]:
+            norms = squares[i] + squares[place]
+            if i != place and norms - 2.0 * products[i] - rounding_slack * norms < distances[place, k - 1]:
                 exact = _squared_distance(indptr, columns, values, nodes[place], nodes[i])
                 _place(neighbors[place], distances[place], i, exact)
-        reach[place] = distances[place, k - 1]
+        kth_distance[place] = distances[place, k - 1]
 
 
 @kernel

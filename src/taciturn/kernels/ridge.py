@@ -11,9 +11,9 @@ with ``w = 1`` to learn and ``w = −1`` to take the same context back.
 Touching all of a D×D inverse for every change is what makes LinUCB slow with a thousand features. Here the
 last few ``v`` are kept apart and folded into the matrix a block at a time, so that most changes cost a few rows:
 
-    A_k⁻¹ = folded[k] − Σ_{j < counts[k]} gains[k, j] · recent[k, j] recent[k, j]ᵀ
+    A_k⁻¹ = inverse[k] − Σ_{j < counts[k]} gains[k, j] · pending_updates[k, j] pending_updates[k, j]ᵀ
 
-where ``folded[k]`` stands for I/λ until the first fold writes to it: the system hands its memory out lazily, and an
+where ``inverse[k]`` stands for I/λ until the first fold writes to it: the system hands its memory out lazily, and an
 arm costs none before it has learned a block.
 """
 
@@ -35,18 +35,18 @@ DENSE = 2
 """A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
 
 EIGHT = 8
-"""How many contexts `evidence` takes at a time."""
+"""How many contexts `normal_equations` takes at a time."""
 
 
 class RidgeState(NamedTuple):
     """The ridge regressions of K arms over D features."""
 
     scale: Floats  # (1,): 1/λ
-    folded: Floats  # (K, D, D)
-    folds: Ints  # (K,): how often a block went into folded[k]
-    recent: Floats  # (K, BLOCK, D)
+    inverse: Floats  # (K, D, D)
+    folds: Ints  # (K,): how often a block went into inverse[k]
+    pending_updates: Floats  # (K, BLOCK, D)
     gains: Floats  # (K, BLOCK)
-    counts: Ints  # (K,): how many of recent[k] are in use
+    counts: Ints  # (K,): how many of pending_updates[k] are in use
     theta: Floats  # (K, D)
 
 
@@ -54,9 +54,9 @@ def new_state(arms: int, dimension: int, ridge: float) -> RidgeState:
     """The state before any evidence: ``A_k = λI``, ``θ_k = 0``."""
     return RidgeState(
         scale=np.array([1.0 / ridge]),
-        folded=np.zeros((arms, dimension, dimension)),
+        inverse=np.zeros((arms, dimension, dimension)),
         folds=np.zeros(arms, np.int64),
-        recent=np.zeros((arms, BLOCK, dimension)),
+        pending_updates=np.zeros((arms, BLOCK, dimension)),
         gains=np.zeros((arms, BLOCK)),
         counts=np.zeros(arms, np.int64),
         theta=np.zeros((arms, dimension)),
@@ -67,12 +67,12 @@ def widened(state: RidgeState, dimension: int) -> RidgeState:
     """The same evidence over more features; the new ones were zero so far, so their prior is untouched."""
     arms, before = state.theta.shape
     wide = new_state(arms, dimension, float(1.0 / state.scale[0]))
-    wide.recent[:, :, :before] = state.recent
+    wide.pending_updates[:, :, :before] = state.pending_updates
     wide.theta[:, :before] = state.theta
     learned = np.flatnonzero(state.folds)
-    wide.folded[learned, :before, :before] = state.folded[learned]
+    wide.inverse[learned, :before, :before] = state.inverse[learned]
     more = np.arange(before, dimension)
-    wide.folded[learned[:, None], more, more] = state.scale[0]
+    wide.inverse[learned[:, None], more, more] = state.scale[0]
     return wide._replace(scale=state.scale, folds=state.folds, gains=state.gains, counts=state.counts)
 
 
@@ -81,7 +81,7 @@ def with_arm(state: RidgeState, like: int | None) -> RidgeState:
     arms, dimension = state.theta.shape
     more = new_state(arms + 1, dimension, float(1.0 / state.scale[0]))._replace(scale=state.scale)
     for new, old in zip(more[1:], state[1:], strict=True):
-        learned = np.flatnonzero(state.folds) if old is state.folded else np.arange(arms)  # leave lazy memory alone
+        learned = np.flatnonzero(state.folds) if old is state.inverse else np.arange(arms)  # leave lazy memory alone
         new[learned] = old[learned]
         if like is not None:
             new[arms] = old[like]
@@ -117,13 +117,13 @@ def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
             if state.folds[k] > 0:
                 spread = 0.0
                 for i in range(dimension):
-                    row = state.folded[k, i]
+                    row = state.inverse[k, i]
                     product = 0.0
                     for c in range(i):
                         product += row[c] * x[c]
                     spread += x[i] * (2.0 * product + row[i] * x[i])
             for j in range(state.counts[k]):
-                row = state.recent[k, j]
+                row = state.pending_updates[k, j]
                 product = 0.0
                 for c in range(dimension):
                     product += row[c] * x[c]
@@ -151,13 +151,13 @@ def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats,
         if state.folds[k] > 0:
             spread = 0.0
             for a in range(size):
-                row = state.folded[k, columns[a]]
+                row = state.inverse[k, columns[a]]
                 product = 0.0
                 for c in range(size):
                     product += row[columns[c]] * values[c]
                 spread += product * values[a]
         for j in range(state.counts[k]):
-            row = state.recent[k, j]
+            row = state.pending_updates[k, j]
             product = 0.0
             for a in range(size):
                 product += row[columns[a]] * values[a]
@@ -176,12 +176,12 @@ def _solve(state: RidgeState, k: int, columns: Columns, values: Floats, v: Float
         if state.folds[k] == 0:
             v[columns[a]] = values[a] * state.scale[0]
         else:
-            row = state.folded[k, columns[a]]
+            row = state.inverse[k, columns[a]]
             value = values[a]
             for c in range(v.shape[0]):
                 v[c] += value * row[c]
     for j in range(state.counts[k]):
-        row = state.recent[k, j]
+        row = state.pending_updates[k, j]
         product = 0.0
         if size == v.shape[0]:
             for c in range(size):
@@ -200,26 +200,26 @@ def _solve(state: RidgeState, k: int, columns: Columns, values: Floats, v: Float
 
 
 @fast_kernel
-def _fold(folded: Floats, recent: Floats, gains: Floats) -> None:
-    """``folded −= Σ_j gains[j] · recent[j] recent[j]ᵀ`` for one arm's full block, lower half first, then mirrored."""
-    dimension = folded.shape[0]
+def _fold(inverse: Floats, pending: Floats, gains: Floats) -> None:
+    """``inverse −= Σ_j gains[j] · pending[j] pending[j]ᵀ`` for one arm's full block; lower half, then mirrored."""
+    dimension = inverse.shape[0]
     for i in range(dimension):
-        row = folded[i]
+        row = inverse[i]
         for j in range(0, BLOCK, 4):
-            a0 = gains[j] * recent[j, i]
-            a1 = gains[j + 1] * recent[j + 1, i]
-            a2 = gains[j + 2] * recent[j + 2, i]
-            a3 = gains[j + 3] * recent[j + 3, i]
+            a0 = gains[j] * pending[j, i]
+            a1 = gains[j + 1] * pending[j + 1, i]
+            a2 = gains[j + 2] * pending[j + 2, i]
+            a3 = gains[j + 3] * pending[j + 3, i]
             if a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0:
                 continue
             for c in range(i + 1):
-                row[c] -= a0 * recent[j, c] + a1 * recent[j + 1, c] + a2 * recent[j + 2, c] + a3 * recent[j + 3, c]
+                row[c] -= a0 * pending[j, c] + a1 * pending[j + 1, c] + a2 * pending[j + 2, c] + a3 * pending[j + 3, c]
     tile = 32
     for top in range(0, dimension, tile):
         for left in range(0, top + 1, tile):
             for i in range(top, min(top + tile, dimension)):
                 for c in range(left, min(left + tile, i)):
-                    folded[c, i] = folded[i, c]
+                    inverse[c, i] = inverse[i, c]
 
 
 @fast_kernel
@@ -237,20 +237,20 @@ def update(state: RidgeState, columns: Columns, values: Floats, arms: Ints, targ
         slot = state.counts[k]
         for c in range(v.shape[0]):
             state.theta[k, c] += step * v[c]
-            state.recent[k, slot, c] = v[c]
+            state.pending_updates[k, slot, c] = v[c]
         state.gains[k, slot] = weight * shrink
         state.counts[k] = slot + 1
         if slot + 1 == BLOCK:
             if state.folds[k] == 0:
                 for c in range(v.shape[0]):
-                    state.folded[k, c, c] = state.scale[0]
-            _fold(state.folded[k], state.recent[k], state.gains[k])
+                    state.inverse[k, c, c] = state.scale[0]
+            _fold(state.inverse[k], state.pending_updates[k], state.gains[k])
             state.folds[k] += 1
             state.counts[k] = 0
 
 
 @fast_kernel
-def lesson(arm: int, reward: float, speaks_of: int) -> tuple[Ints, Floats]:
+def update_targets(arm: int, reward: float, speaks_of: int) -> tuple[Ints, Floats]:
     """The arms that learn, and their targets: the first `speaks_of`, of which `arm` was right; or that one alone."""
     if speaks_of == 0:
         return np.full(1, arm), np.full(1, reward)
@@ -261,8 +261,8 @@ def lesson(arm: int, reward: float, speaks_of: int) -> tuple[Ints, Floats]:
 
 @fast_kernel
 def learn(state: RidgeState, columns: Columns, values: Floats, arm: int, reward: float, speaks_of: int) -> None:
-    """`update` with a `lesson`, in one call."""
-    arms, targets = lesson(arm, reward, speaks_of)
+    """`update` with a `update_targets`, in one call."""
+    arms, targets = update_targets(arm, reward, speaks_of)
     update(state, columns, values, arms, targets, 1.0)
 
 
@@ -282,7 +282,7 @@ def _add_products(covariance: Floats, rows: NDArray[np.float32]) -> None:
 
 
 @fast_kernel
-def evidence(contexts: NDArray[np.float32], rewards: Floats, ridge: float) -> tuple[Floats, Floats]:
+def normal_equations(contexts: NDArray[np.float32], rewards: Floats, ridge: float) -> tuple[Floats, Floats]:
     """Covariances and targets from scratch, where old contexts move and nothing can be updated.
 
     ``A_k = λI + Σ_{t ∈ C_k} g_kt g_ktᵀ``, ``b_k = Σ_{t ∈ C_k} r_kt g_kt`` with ``g_kt = contexts[t, k]`` (T, K, L)

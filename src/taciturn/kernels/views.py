@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.kernels.gcn import Rows
+from taciturn.kernels.csr import CSR
 from taciturn.kernels.jit import fast_kernel
 
 Singles = NDArray[np.float32]
 
 
 @fast_kernel
-def times(matrix: Rows, dense: Singles) -> Singles:
+def spmm(matrix: CSR, dense: Singles) -> Singles:
     """``matrix · dense``, sparse times dense."""
     out = np.zeros((matrix.indptr.shape[0] - 1, dense.shape[1]), np.float32)
     for i in range(out.shape[0]):
@@ -35,7 +35,7 @@ def times(matrix: Rows, dense: Singles) -> Singles:
 
 
 @fast_kernel
-def _transposed(matrix: Rows, dense: Singles, rows: int) -> Singles:
+def spmm_t(matrix: CSR, dense: Singles, rows: int) -> Singles:
     """``matrixᵀ · dense``, where the matrix has `rows` columns."""
     out = np.zeros((rows, dense.shape[1]), np.float32)
     for i in range(dense.shape[0]):
@@ -48,19 +48,19 @@ def _transposed(matrix: Rows, dense: Singles, rows: int) -> Singles:
 
 
 @fast_kernel
-def _hops(adjacency: Rows, columns: Singles, views: int) -> None:
+def _hops(adjacency: CSR, columns: Singles, views: int) -> None:
     """``Â^v`` on the columns (T, V·K) of view v, in place: one hop after another, each leaving one view behind."""
     arms = columns.shape[1] // views
     for v in range(1, views):
-        columns[:, v * arms :] = times(adjacency, np.ascontiguousarray(columns[:, v * arms :]))
+        columns[:, v * arms :] = spmm(adjacency, np.ascontiguousarray(columns[:, v * arms :]))
 
 
 @fast_kernel
-def predict(adjacency: Rows, contexts: Rows, scales: Singles, theta: Singles) -> Singles:
+def predict(adjacency: CSR, contexts: CSR, scales: Singles, theta: Singles) -> Singles:
     """``f_ivᵀθ_vk`` (T, V·K); `scales` (T, V) brings each view of each context to unit length."""
     views = scales.shape[1]
     arms = theta.shape[1] // views
-    scores = times(contexts, theta)
+    scores = spmm(contexts, theta)
     _hops(adjacency, scores, views)
     for i in range(scores.shape[0]):
         for v in range(views):
@@ -70,8 +70,8 @@ def predict(adjacency: Rows, contexts: Rows, scales: Singles, theta: Singles) ->
 
 
 @fast_kernel
-def _gather(
-    adjacency: Rows, contexts: Rows, scales: Singles, weights: Singles, scores: Singles, dimension: int
+def adjoint(
+    adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, scores: Singles, dimension: int
 ) -> Singles:
     """``Σ_i m_ik · scores_ivk · f_iv`` (D, V·K): back from scores to features. Overwrites `scores`."""
     views = scales.shape[1]
@@ -81,7 +81,7 @@ def _gather(
             for k in range(arms):
                 scores[i, v * arms + k] *= scales[i, v] * weights[i, k]
     _hops(adjacency, scores, views)  # Â is symmetric
-    return _transposed(contexts, scores, dimension)
+    return spmm_t(contexts, scores, dimension)
 
 
 @fast_kernel
@@ -93,18 +93,18 @@ def _column_products(left: Singles, right: Singles) -> Singles:
     return products
 
 
-class Course(NamedTuple):
+class CGState(NamedTuple):
     """Where conjugate gradients are: what is left, where to go next (both (D, V·K)), and how much is left (V·K)."""
 
     residual: Singles
     direction: Singles
-    square: Singles
+    residual_norm2: Singles
 
 
 @fast_kernel
-def set_out(
-    adjacency: Rows, contexts: Rows, scales: Singles, weights: Singles, targets: Singles, ridge: float, theta: Singles
-) -> Course:
+def cg_init(
+    adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, targets: Singles, ridge: float, theta: Singles
+) -> CGState:
     """Begin to move ``theta`` (D, V·K) towards the minimum, from where it is."""
     dimension, views = theta.shape[0], scales.shape[1]
     wanted = np.empty((targets.shape[0], theta.shape[1]), np.float32)
@@ -112,37 +112,37 @@ def set_out(
         for v in range(views):
             for k in range(targets.shape[1]):
                 wanted[i, v * targets.shape[1] + k] = targets[i, k]
-    residual = _gather(adjacency, contexts, scales, weights, wanted, dimension)
+    residual = adjoint(adjacency, contexts, scales, weights, wanted, dimension)
     now = predict(adjacency, contexts, scales, theta)
-    residual -= _gather(adjacency, contexts, scales, weights, now, dimension) + np.float32(ridge) * theta
-    return Course(residual, residual.copy(), _column_products(residual, residual))
+    residual -= adjoint(adjacency, contexts, scales, weights, now, dimension) + np.float32(ridge) * theta
+    return CGState(residual, residual.copy(), _column_products(residual, residual))
 
 
 @fast_kernel
-def go_on(
-    adjacency: Rows, contexts: Rows, scales: Singles, weights: Singles, ridge: float, theta: Singles, course: Course
+def cg_step(
+    adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, ridge: float, theta: Singles, state: CGState
 ) -> None:
     """One step of conjugate gradients, in place."""
-    residual, direction, square = course
+    residual, direction, residual_norm2 = state
     ahead = predict(adjacency, contexts, scales, direction)
-    bent = _gather(adjacency, contexts, scales, weights, ahead, theta.shape[0]) + np.float32(ridge) * direction
-    curvature = _column_products(direction, bent)
-    pace = np.zeros_like(square)
-    for u in range(square.shape[0]):
+    Ap = adjoint(adjacency, contexts, scales, weights, ahead, theta.shape[0]) + np.float32(ridge) * direction
+    curvature = _column_products(direction, Ap)
+    alpha = np.zeros_like(residual_norm2)
+    for u in range(residual_norm2.shape[0]):
         if curvature[u] > 0.0:
-            pace[u] = square[u] / curvature[u]
-    theta += pace * direction
-    residual -= pace * bent
+            alpha[u] = residual_norm2[u] / curvature[u]
+    theta += alpha * direction
+    residual -= alpha * Ap
     left = _column_products(residual, residual)
-    for u in range(square.shape[0]):
-        turn = left[u] / square[u] if square[u] > 0.0 else np.float32(0.0)
-        square[u] = left[u]
+    for u in range(residual_norm2.shape[0]):
+        beta = left[u] / residual_norm2[u] if residual_norm2[u] > 0.0 else np.float32(0.0)
+        residual_norm2[u] = left[u]
         for d in range(direction.shape[0]):
-            direction[d, u] = residual[d, u] + turn * direction[d, u]
+            direction[d, u] = residual[d, u] + beta * direction[d, u]
 
 
 @fast_kernel
-def unit_scales(adjacency: Rows, contexts: Rows, nodes: NDArray[np.int64], views: int, dimension: int) -> Singles:
+def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: int, dimension: int) -> Singles:
     """``1/‖(Â^v X)_i‖`` for the nodes asked (N, V), zero where a view has no length: what brings it to unit length."""
     count = adjacency.indptr.shape[0] - 1
     scales = np.zeros((nodes.shape[0], views), np.float32)
@@ -154,7 +154,7 @@ def unit_scales(adjacency: Rows, contexts: Rows, nodes: NDArray[np.int64], views
         mass[nodes[place]], held[0], size = 1.0, nodes[place], 1
         for v in range(views):
             if v > 0:
-                size = _spread(adjacency, mass, held, size, spread, reached)
+                size = propagate(adjacency, mass, held, size, spread, reached)
                 mass, spread = spread, mass
                 held, reached = reached, held
             touched = 0
@@ -167,21 +167,21 @@ def unit_scales(adjacency: Rows, contexts: Rows, nodes: NDArray[np.int64], views
                         columns[touched] = c
                         touched += 1
                     feature[c] += weight * contexts.values[p]
-            square = 0.0
+            residual_norm2 = 0.0
             for a in range(touched):
-                square += feature[columns[a]] * feature[columns[a]]
+                residual_norm2 += feature[columns[a]] * feature[columns[a]]
                 feature[columns[a]] = 0.0
                 seen[columns[a]] = False
-            if square > 0.0:
-                scales[place, v] = 1.0 / np.sqrt(square)
+            if residual_norm2 > 0.0:
+                scales[place, v] = 1.0 / np.sqrt(residual_norm2)
         for a in range(size):
             mass[held[a]] = 0.0
     return scales
 
 
 @fast_kernel
-def _spread(
-    adjacency: Rows, mass: Singles, held: NDArray[np.int32], size: int, out: Singles, reached: NDArray[np.int32]
+def propagate(
+    adjacency: CSR, mass: Singles, held: NDArray[np.int32], size: int, out: Singles, reached: NDArray[np.int32]
 ) -> int:
     """One hop: ``out = Â · mass`` over the nodes reached, whose number is returned; `mass` is cleared."""
     count = 0
@@ -199,7 +199,7 @@ def _spread(
 
 
 @fast_kernel
-def project(adjacency: Rows, projected: Singles, node: int, views: int) -> Singles:
+def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Singles:
     """``(Â^v X θ_v)`` of one node (V, K), from ``projected = X θ`` (T, V·K) of all."""
     count, arms = projected.shape[0], projected.shape[1] // views
     mass, spread = np.zeros(count, np.float32), np.zeros(count, np.float32)
@@ -208,7 +208,7 @@ def project(adjacency: Rows, projected: Singles, node: int, views: int) -> Singl
     scores = np.zeros((views, arms), np.float32)
     for v in range(views):
         if v > 0:
-            size = _spread(adjacency, mass, held, size, spread, reached)
+            size = propagate(adjacency, mass, held, size, spread, reached)
             mass, spread = spread, mass
             held, reached = reached, held
         for a in range(size):

@@ -213,7 +213,7 @@ def _fixed(content: bytes) -> Handler:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    slug = {404: "unknown-route", 405: "wrong-method"}.get(status, "misfit")
+    slug = {404: "unknown-route", 405: "wrong-method"}.get(status, "validation-error")
     return _problem_response(Problem(status, slug, "there is nothing at this path"), getattr(error, "headers", None))
 
 

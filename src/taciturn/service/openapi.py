@@ -78,7 +78,7 @@ ANSWERS: dict[str, Any] = {
             "id": {"type": "integer"},
             "arm": ARM,
             "reward": {"type": ["number", "null"]},
-            "state": {"enum": ["pending", "rewarded", "silent", "given"]},
+            "state": {"enum": ["pending", "rewarded", "silent", "labelled"]},
             "explanation": {"type": "object"},
         }
     ),

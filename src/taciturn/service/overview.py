@@ -11,8 +11,8 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.agents.ledger import GIVEN, REWARDED, SILENT, STATES
-from taciturn.contracts import Arm, Health
+from taciturn.agents.ledger import LABELLED, REWARDED, SILENT
+from taciturn.contracts import STATES, Arm, Health
 from taciturn.service.session import Session
 
 POINTS = 120
@@ -89,7 +89,7 @@ def take(name: str, session: Session) -> Copy:
     agent = session.agent
     ledger, store = agent._ledger, agent._rows  # noqa: SLF001 - `log` has no values of silent ones, and no contexts
     count = ledger.count
-    made = np.flatnonzero(ledger.state[:count] != GIVEN)
+    made = np.flatnonzero(ledger.state[:count] != LABELLED)
     ends = store.rows.indptr
     first = max(count - ON_MAP, int(np.searchsorted(ends, ends[-1] - MAP_ENTRIES)), 0)
     return Copy(

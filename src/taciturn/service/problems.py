@@ -50,7 +50,7 @@ class Unavailable(Problem):
 
 TITLES = {
     "not-json": "The body is not JSON",
-    "misfit": "Something in the request is not as it must be",
+    "validation-error": "Something in the request is not as it must be",
     "no-key": "A key is needed",
     "not-allowed": "This key may not do that",
     "unknown-route": "There is nothing here",
@@ -68,7 +68,7 @@ TITLES = {
     "invalid-reward": "The reward does not fit",
     "invalid-file": "The file is not that of an agent",
     "unknown-name": "There is no such kind or parameter",
-    "too-much": "There is no room for it now",
+    "limit-exceeded": "There is no room for it now",
     "internal": "Something went wrong inside",
     "unavailable": "Not available now",
 }
@@ -83,8 +83,8 @@ _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (errors.InvalidReward, 422, "invalid-reward", "reward"),
     (errors.InvalidData, 422, "invalid-file", None),
     (errors.UnknownName, 422, "unknown-name", "params"),
-    (TooMuch, 429, "too-much", None),
-    (Busy, 429, "too-much", None),
+    (TooMuch, 429, "limit-exceeded", None),
+    (Busy, 429, "limit-exceeded", None),
 )
 
 
@@ -94,11 +94,11 @@ def problem_of(error: BaseException) -> Problem:
         return error
     if isinstance(error, msgspec.ValidationError):
         field = FIELD.search(str(error))
-        return Problem(422, "misfit", FIELD.sub("", str(error)), field.group(1) if field else None)
+        return Problem(422, "validation-error", FIELD.sub("", str(error)), field.group(1) if field else None)
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
         return Problem(400, "not-json", "the body could not be read as JSON")
     if isinstance(error, Misfit):
-        return Problem(422, "misfit", str(error), error.field)
+        return Problem(422, "validation-error", str(error), error.field)
     if isinstance(error, TimeoutError):
         return Unavailable("it took too long; it may be done all the same")
     if isinstance(error, JournalUnavailable):
@@ -107,7 +107,7 @@ def problem_of(error: BaseException) -> Problem:
         if isinstance(error, kind):
             return Problem(status, slug, str(error), field_name)
     if isinstance(error, errors.TaciturnError):
-        return Problem(422, "misfit", str(error))
+        return Problem(422, "validation-error", str(error))
     number = secrets.token_hex(6)
     log.error("request %s failed", number, exc_info=error)
     return Problem(500, "internal", f"request {number}; the log of the service says more")

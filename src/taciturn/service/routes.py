@@ -76,7 +76,8 @@ class Api:
         """The feedback on many."""
         rewards = Rewards(_rewards(body))
         if len(rewards) > self._limits.batch:
-            raise Problem(422, "misfit", f"{len(rewards)} rewards in one request; {self._limits.batch} are allowed")
+            detail = f"{len(rewards)} rewards in one request; {self._limits.batch} are allowed"
+            raise Problem(422, "validation-error", detail)
         return await self._do(path["agent"], rewards)  # type: ignore[no-any-return]
 
     async def withdraw(self, path: dict[str, str], _: bytes) -> bytes:
@@ -127,7 +128,8 @@ class Api:
     async def load(self, path: dict[str, str], body: bytes) -> bytes:
         """A new agent from a file."""
         if not NAME.fullmatch(path["agent"]):
-            raise Problem(422, "misfit", "an agent's name is of small letters, digits, - and _, at most 64", "name")
+            detail = "an agent's name is of small letters, digits, - and _, at most 64"
+            raise Problem(422, "validation-error", detail, "name")
         return await self._do(path["agent"], self._limits.importing(body), new=True)  # type: ignore[no-any-return]
 
     async def alive(self, _: dict[str, str], __: bytes) -> bytes:

@@ -73,7 +73,7 @@ class Session:
                 self.agent.feedback(told.id, told.reward)
             return None
         if isinstance(op, Study):
-            return self.agent.study(op.pieces)
+            return self.agent.train_pending(op.pieces)
         if isinstance(op, Withdraw):
             return self.agent.withdraw(op.id)
         if isinstance(op, AddArm):
@@ -142,7 +142,7 @@ class Session:
             raise
         except (TypeError, AttributeError, ArithmeticError):  # a value of a kind that its check did not expect
             raise TaciturnError("the params are not such that an agent can be made with them") from None
-        agent.defer()
+        agent.defer_training()
         self._agent, self.kind, self.corrections = agent, op.kind, op.corrections
         self.timed = agent.expire_after is not None
 
@@ -169,7 +169,7 @@ class Session:
             agent.health()
         except Exception as error:
             raise InvalidData(f"agent.taciturn: its parts do not fit together ({type(error).__name__})") from error
-        agent.defer()
+        agent.defer_training()
         self._agent, self.kind = agent, kind
 
     def _add_arm(self, op: AddArm) -> None:
@@ -207,7 +207,7 @@ class Session:
         """A decision: what became of it, and why it was made."""
         found = self.agent.explain(id)
         parts = {name: getattr(found, name) for name in Explanation.__slots__}
-        for side in ("spoke_for", "spoke_against"):
+        for side in ("supporting", "opposing"):
             parts[side] = [voice._asdict() for voice in parts[side]]
         shown = {name: parts.pop(name) for name in ("id", "arm", "state", "reward")}
         return shown | {"explanation": parts | {"text": str(found)}}

@@ -275,7 +275,7 @@ class Worker:
         until = time.perf_counter() + self._owner.learn_budget
         self._owes = False
         try:
-            while self.session.agent.study():
+            while self.session.agent.train_pending():
                 pieces += 1
                 if self._decides or time.perf_counter() >= until:
                     self._owes = True

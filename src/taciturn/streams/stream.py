@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.contracts import Arm, Dataset, Round, Start
+from taciturn.contracts import Arm, Dataset, LabelledStart, Round
 from taciturn.errors import InvalidData, UnknownArm
 from taciturn.streams.delay import draw_delays
 from taciturn.streams.missing import MECHANISMS, parse_missing
@@ -96,14 +96,14 @@ class Stream:
         return self.arms[best], float(counts[best] / len(self))
 
     @property
-    def start(self) -> Start:
+    def start(self) -> LabelledStart:
         """One labelled row an arm, at positions 0 to K−1."""
         arms = len(self.arms)
         edges = None
         if self._earlier is not None:
             pairs = [(a, b) for b in range(arms) for a in self._earlier[b]]
             edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        return Start(self._contexts[:arms], list(self.arms), edges)
+        return LabelledStart(self._contexts[:arms], list(self.arms), edges)
 
     def __len__(self) -> int:
         """How many rounds there are; the start does not count."""

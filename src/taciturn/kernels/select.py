@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 
 
 @kernel
-def first_unfit(values: Floats, largest: float) -> int:
+def first_invalid(values: Floats, largest: float) -> int:
     """The place of the first number that is not finite or larger than allowed, or −1."""
     for i in range(values.shape[0]):
         if not abs(values[i]) <= largest:  # false for NaN too
@@ -33,7 +33,7 @@ def nonzeros(dense: Floats) -> tuple[NDArray[np.int32], Floats]:
 
 
 @kernel
-def best(bounds: Floats, tie: float, times_chosen: NDArray[np.int64], balance: bool) -> int:  # noqa: FBT001 - numba
+def argmax_tied(bounds: Floats, tie: float, times_chosen: NDArray[np.int64], balance: bool) -> int:  # noqa: FBT001 - numba
     """The first arm whose bound (K,) is highest up to `tie`, relatively; with `balance`, of those the least chosen.
 
     −1 where no bound is a number to compare with.

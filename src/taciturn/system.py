@@ -1,0 +1,56 @@
+"""The machine underneath: files that appear whole or not at all, how much memory there is, and sizes as text."""
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def atomic_write(target: Path, content: bytes | Callable[[Path], object]) -> None:
+    """Write a file, given as bytes or by a function that writes to a path; a crash leaves the old file or the new one.
+
+    It is written under a temporary name in the same folder, with the user's umask, flushed, and moved into place.
+    """
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        scratch.write_bytes(content) if isinstance(content, bytes) else content(scratch)
+        atomic_move(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def atomic_move(source: Path, target: Path) -> None:
+    """Flush a finished file and move it into place; after a loss of power the target is the old file or the new one."""
+    flush(source)
+    source.replace(target)
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        flush(target.parent)
+
+
+def flush(path: Path) -> None:
+    """Have the disk take what was written to a file, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def machine_memory() -> float:
+    """The machine's memory in bytes, or the container's limit if that is less."""
+    limits = [float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
+    for file in CONTAINER_LIMITS:
+        text = file.read_text() if file.is_file() else ""
+        limits += [float(text)] if text.strip().isdigit() else []
+    return min(limits, default=float("inf"))
+
+
+def format_bytes(size: float) -> str:
+    """A number of bytes with three digits and a unit: ``1.75 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000.0
+    return f"{size:.3g} TB"
