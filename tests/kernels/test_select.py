@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,30 +12,31 @@ numbers = st.one_of(st.floats(-2, 2), st.sampled_from([1.0, 1.0 - 1e-12, 1.0 + 1
 @given(
     bounds=st.lists(numbers, min_size=2, max_size=9), counts=st.randoms(use_true_random=False), balance=st.booleans()
 )
-def test_the_best_arm_is_the_first_or_least_chosen_of_the_highest(bounds, counts, balance):
+def test_argmax_returns_the_first_or_least_chosen_of_the_tied_arms(bounds, counts, balance):
     chosen = np.array([counts.randrange(3) for _ in bounds])
-    top = max(bounds)
-    ties = [k for k, bound in enumerate(bounds) if bound >= top - 1e-9 * abs(top)]
-    wanted = min(ties, key=lambda k: chosen[k]) if balance else ties[0]
-    assert select.argmax_tied(np.array(bounds), 1e-9, chosen, balance) == wanted
+    highest = max(bounds)
+    ties = [k for k, bound in enumerate(bounds) if bound >= highest - 1e-9 * abs(highest)]
+    expected = min(ties, key=lambda k: chosen[k]) if balance else ties[0]
+    assert select.argmax_tied(np.array(bounds), 1e-9, chosen, balance) == expected
 
 
-def test_no_arm_is_best_where_all_bounds_are_nan():
-    assert select.argmax_tied(np.array([np.nan, np.nan]), 1e-9, np.zeros(2, np.int64), True) == -1
+@pytest.mark.parametrize("bounds", [[np.nan, np.nan], [np.nan, 1.0], [1.0, np.nan]])
+def test_argmax_returns_minus_one_if_a_bound_is_nan(bounds):
+    assert select.argmax_tied(np.array(bounds), 1e-9, np.zeros(2, np.int64), True) == -1
 
 
 @settings(deadline=None)
 @given(values=st.lists(st.floats(), max_size=6))
-def test_unfit_numbers_are_found(values):
-    unfit = [i for i, value in enumerate(values) if not abs(value) <= 1e15]
-    assert select.first_invalid(np.array(values, float), 1e15) == (unfit[0] if unfit else -1)
+def test_first_invalid_finds_nan_infinity_and_values_above_the_limit(values):
+    invalid = [i for i, value in enumerate(values) if not abs(value) <= 1e15]
+    assert select.first_invalid(np.array(values, float), 1e15) == (invalid[0] if invalid else -1)
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from([0.0, -0.0, 1.5, -2.0, float("nan"), float("inf")]), max_size=12))
-def test_what_is_not_zero_is_kept_in_its_place(values):
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.5, -2.0, 5e-324, float("nan"), float("inf")]), max_size=12))
+def test_nonzeros_equal_numpy_nan_and_infinity_included(values):
     dense = np.array(values, dtype=float)
-    columns, kept = select.nonzeros(dense)
+    columns, found = select.nonzeros(dense)
     np.testing.assert_array_equal(columns, np.flatnonzero(dense))
-    np.testing.assert_array_equal(kept, dense[np.flatnonzero(dense)])
-    assert (columns.dtype, kept.dtype) == (np.int32, float)
+    np.testing.assert_array_equal(found, dense[np.flatnonzero(dense)])
+    assert (columns.dtype, found.dtype) == (np.int32, float)

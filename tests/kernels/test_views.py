@@ -12,7 +12,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def problem(seed, count=12, dimension=6, arms=3, V=4):
-    """A random graph with lone nodes, contexts some of which are empty, and evidence on some of them."""
+    """Random graph with isolated nodes, contexts of which at least one is all zeros, weights of which some are zero."""
     rng = np.random.default_rng(seed)
     A = np.triu(rng.random((count, count)) * (rng.random((count, count)) < 0.2), 1)
     A_hat = knn.normalized(A + A.T)
@@ -30,56 +30,59 @@ def rows(matrix):
 
 
 def scales_of(A_hat, X, V):
+    """1/‖(Â^v X)_i‖ (T, V), zero where a view has length zero."""
     lengths = np.stack([np.linalg.norm(np.linalg.matrix_power(A_hat, v) @ X, axis=1) for v in range(V)], axis=1)
     return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, V=st.integers(1, 4))
-def test_views_come_to_unit_length(seed, V):
+def test_unit_scales_are_inverse_lengths_and_zero_for_zero_views(seed, V):
     adjacency, contexts, A_hat, X, *_ = problem(seed)
-    asked = np.random.default_rng(seed).permutation(len(X))[:7]
-    found = views.unit_scales(adjacency, contexts, asked, V, X.shape[1])
-    np.testing.assert_allclose(found, scales_of(A_hat, X, V)[asked], rtol=1e-4)
+    nodes = np.random.default_rng(seed).permutation(len(X))[:7]
+    scales = views.unit_scales(adjacency, contexts, nodes, V, X.shape[1])
+    np.testing.assert_allclose(scales, scales_of(A_hat, X, V)[nodes], rtol=1e-4)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, V=st.integers(1, 4))
-def test_scores_equal_those_of_features_written_down(seed, V):
+def test_scores_equal_those_of_dense_features(seed, V):
     adjacency, contexts, A_hat, X, _, _, theta = problem(seed, V=V)
     scales = scales_of(A_hat, X, V)
-    wanted = np.concatenate(
+    expected = np.concatenate(
         [F @ theta[:, 3 * v : 3 * v + 3] for v, F in enumerate(oracle.features(A_hat, X, V))], axis=1
     )
-    found = views.predict(adjacency, contexts, scales.astype(np.float32), theta)
-    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+    scores = views.predict(adjacency, contexts, scales.astype(np.float32), theta)
+    np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-4)
     projected = views.spmm(contexts, theta)
     for node in range(len(X)):
         one = views.project(adjacency, projected, node, V) * scales[node][:, None]
-        np.testing.assert_allclose(one.ravel(), wanted[node], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(one.ravel(), expected[node], rtol=1e-3, atol=1e-4)
 
 
 def solve(adjacency, contexts, scales, weights, targets, ridge, theta, steps):
-    course = views.cg_init(adjacency, contexts, scales, weights, targets, ridge, theta)
+    """Take `steps` conjugate-gradient steps from theta, in place."""
+    state = views.cg_init(adjacency, contexts, scales, weights, targets, ridge, theta)
     for _ in range(steps):
-        views.cg_step(adjacency, contexts, scales, weights, ridge, theta, course)
+        views.cg_step(adjacency, contexts, scales, weights, ridge, theta, state)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, V=st.integers(1, 4), ridge=st.sampled_from([0.1, 1.0, 10.0]))
-def test_enough_steps_solve_every_regression(seed, V, ridge):
+def test_enough_conjugate_gradient_steps_solve_every_regression(seed, V, ridge):
     adjacency, contexts, A_hat, X, weights, targets, theta = problem(seed, V=V)
     scales = scales_of(A_hat, X, V).astype(np.float32)
-    for _ in range(8):  # from where it is, again and again: single precision stalls a long run
+    for _ in range(8):  # restarts: in single precision one long run stops converging
         solve(adjacency, contexts, scales, weights, targets, ridge, theta, 8)
-    wanted = oracle.solutions(oracle.features(A_hat, X, V), weights.astype(float), targets.astype(float), ridge)
-    np.testing.assert_allclose(theta, wanted, rtol=2e-3, atol=2e-3)
+    expected = oracle.solutions(oracle.features(A_hat, X, V), weights.astype(float), targets.astype(float), ridge)
+    np.testing.assert_allclose(theta, expected, rtol=2e-3, atol=2e-3)
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=seeds, steps=st.integers(1, 5))
-def test_some_steps_are_those_of_conjugate_gradients(seed, steps):
+def test_each_step_equals_a_textbook_conjugate_gradient_step(seed, steps):
     adjacency, contexts, A_hat, X, weights, targets, theta = problem(seed, V=2)
-    wanted = oracle.conjugate_gradients(oracle.features(A_hat, X, 2), weights, targets, 1.0, theta.astype(float), steps)
+    features = oracle.features(A_hat, X, 2)
+    expected = oracle.conjugate_gradients(features, weights, targets, 1.0, theta.astype(float), steps)
     solve(adjacency, contexts, scales_of(A_hat, X, 2).astype(np.float32), weights, targets, 1.0, theta, steps)
-    np.testing.assert_allclose(theta, wanted, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(theta, expected, rtol=2e-3, atol=2e-3)

@@ -1,4 +1,4 @@
-"""Sparse matrices as kernels take them: compressed sparse rows (CSR)."""
+"""The sparse matrix that kernels take: compressed sparse rows (CSR)."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class CSR(NamedTuple):
-    """A sparse matrix: row i is ``columns[indptr[i]:indptr[i+1]]`` with ``values`` alongside."""
+    """A sparse matrix: row i has ``values[indptr[i]:indptr[i+1]]`` in ``columns[indptr[i]:indptr[i+1]]``."""
 
     indptr: NDArray[np.int64]
     columns: NDArray[np.int32]

@@ -1,4 +1,8 @@
-"""The two ways a kernel is compiled."""
+"""The two decorators that compile a kernel with numba.
+
+Compiled code is cached beside its source file, and only a change of that file invalidates it: numba does not notice a
+change in a kernel imported from another file. Kernels that call each other therefore stay in one file.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -14,6 +18,6 @@ def kernel(function: Function) -> Function:
 
 
 def fast_kernel(function: Function) -> Function:
-    """Compile with fused multiply-add and reordered sums, which vectorise; NaN and infinity stay what they are."""
+    """Compile with fused multiply-add and reordered sums, which vectorize; NaN and infinity keep their meaning."""
     flags = {"contract", "reassoc", "nsz"}
     return cast("Function", numba.njit(cache=True, error_model="numpy", fastmath=flags)(function))

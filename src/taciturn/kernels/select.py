@@ -1,4 +1,4 @@
-"""What every decision passes through: numbers checked on the way in, an arm picked on the way out."""
+"""Kernels at both ends of a decision: check and sparsify the context, then select an arm."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ Floats = NDArray[np.float64]
 
 @kernel
 def first_invalid(values: Floats, largest: float) -> int:
-    """The place of the first number that is not finite or larger than allowed, or −1."""
+    """Return the index of the first value that is NaN or has ``|value| > largest``, or −1 if all are valid."""
     for i in range(values.shape[0]):
         if not abs(values[i]) <= largest:  # false for NaN too
             return i
@@ -19,29 +19,30 @@ def first_invalid(values: Floats, largest: float) -> int:
 
 @kernel
 def nonzeros(dense: Floats) -> tuple[NDArray[np.int32], Floats]:
-    """The places and values of all entries of a row (D,) that are not zero; NaN is not."""
+    """Return the indices and values of the nonzero entries of a row (D,); NaN counts as nonzero."""
     count = 0
     for c in range(dense.shape[0]):
         count += dense[c] != 0.0
     columns, values = np.empty(count, np.int32), np.empty(count)
-    place = 0
+    slot = 0
     for c in range(dense.shape[0]):
         if dense[c] != 0.0:
-            columns[place], values[place] = c, dense[c]
-            place += 1
+            columns[slot], values[slot] = c, dense[c]
+            slot += 1
     return columns, values
 
 
 @kernel
 def argmax_tied(bounds: Floats, tie: float, times_chosen: NDArray[np.int64], balance: bool) -> int:  # noqa: FBT001 - numba
-    """The first arm whose bound (K,) is highest up to `tie`, relatively; with `balance`, of those the least chosen.
+    """Return the arm with the highest of the upper bounds (K,), or −1 if one of them is NaN or +infinite.
 
-    −1 where no bound is a number to compare with.
+    Bounds of at least ``max − tie·|max|`` tie with the maximum. The first tied arm is returned; with `balance`, the
+    first of the tied arms that were chosen least often (``times_chosen`` (K,)).
     """
-    top = bounds.max()
-    enough = top - tie * abs(top)
+    highest = bounds.max()
+    threshold = highest - tie * abs(highest)
     arm = -1
     for k in range(bounds.shape[0]):
-        if bounds[k] >= enough and (arm < 0 or (balance and times_chosen[k] < times_chosen[arm])):
+        if bounds[k] >= threshold and (arm < 0 or (balance and times_chosen[k] < times_chosen[arm])):
             arm = k
     return arm

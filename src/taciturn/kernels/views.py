@@ -1,13 +1,13 @@
-"""Ridge regressions on several views of the same contexts, whose features are never written down.
+"""Ridge regressions on V views of the same contexts, without storing the features of the views.
 
-View v of context i is ``f_iv = (Â^v X)_i`` at unit length, v = 0 … V−1: the context itself, averaged with its
-neighbours, with theirs, and so on. In view v arm k has the coefficients that minimise
+View v of context i is ``f_iv = (Â^v X)_i`` scaled to unit length, v = 0 … V−1: the context itself, then averaged over
+its neighbors, over their neighbors, and so on. In view v the coefficients of arm k minimize
 
     Σ_i m_ik (f_ivᵀθ_vk − q_ik)² + λ‖θ_vk‖²
 
-with targets q (T, K) and weights m (T, K). The V·K columns of ``theta`` (D, V·K) are solved side by side by conjugate
-gradients from where they are, a step at a time; a product with all features of a view is one with X and v with Â, each
-sparse.
+with targets q (T, K) and weights m (T, K). All V·K columns of ``theta`` (D, V·K), column v·K + k for θ_vk, are solved
+together by conjugate gradients (Hestenes and Stiefel 1952), one step per call, starting from the current ``theta``. A
+product with all features of view v is one sparse product with X and v sparse products with Â (T, T).
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ Singles = NDArray[np.float32]
 
 @fast_kernel
 def spmm(matrix: CSR, dense: Singles) -> Singles:
-    """``matrix · dense``, sparse times dense."""
+    """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U)."""
     out = np.zeros((matrix.indptr.shape[0] - 1, dense.shape[1]), np.float32)
     for i in range(out.shape[0]):
         row = out[i]
@@ -36,7 +36,7 @@ def spmm(matrix: CSR, dense: Singles) -> Singles:
 
 @fast_kernel
 def spmm_t(matrix: CSR, dense: Singles, rows: int) -> Singles:
-    """``matrixᵀ · dense``, where the matrix has `rows` columns."""
+    """Return ``matrixᵀ · dense`` (rows, U) for a sparse matrix (N, rows) and a dense one (N, U)."""
     out = np.zeros((rows, dense.shape[1]), np.float32)
     for i in range(dense.shape[0]):
         row = dense[i]
@@ -48,8 +48,11 @@ def spmm_t(matrix: CSR, dense: Singles, rows: int) -> Singles:
 
 
 @fast_kernel
-def _hops(adjacency: CSR, columns: Singles, views: int) -> None:
-    """``Â^v`` on the columns (T, V·K) of view v, in place: one hop after another, each leaving one view behind."""
+def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
+    """Multiply the K columns of view v by ``Â^v``, in place; ``columns`` is (T, V·K).
+
+    Hop v multiplies the columns of the views v, v+1, … by Â, so every view gets as many hops as its number.
+    """
     arms = columns.shape[1] // views
     for v in range(1, views):
         columns[:, v * arms :] = spmm(adjacency, np.ascontiguousarray(columns[:, v * arms :]))
@@ -57,11 +60,11 @@ def _hops(adjacency: CSR, columns: Singles, views: int) -> None:
 
 @fast_kernel
 def predict(adjacency: CSR, contexts: CSR, scales: Singles, theta: Singles) -> Singles:
-    """``f_ivᵀθ_vk`` (T, V·K); `scales` (T, V) brings each view of each context to unit length."""
+    """Return the scores ``f_ivᵀθ_vk`` (T, V·K); ``scales`` (T, V) are those of `unit_scales`."""
     views = scales.shape[1]
     arms = theta.shape[1] // views
     scores = spmm(contexts, theta)
-    _hops(adjacency, scores, views)
+    _apply_hops(adjacency, scores, views)
     for i in range(scores.shape[0]):
         for v in range(views):
             for k in range(arms):
@@ -73,28 +76,29 @@ def predict(adjacency: CSR, contexts: CSR, scales: Singles, theta: Singles) -> S
 def adjoint(
     adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, scores: Singles, dimension: int
 ) -> Singles:
-    """``Σ_i m_ik · scores_ivk · f_iv`` (D, V·K): back from scores to features. Overwrites `scores`."""
+    """Return ``Σ_i m_ik · scores_ivk · f_iv`` (D, V·K), the adjoint of `predict`; overwrites ``scores`` (T, V·K)."""
     views = scales.shape[1]
     arms = weights.shape[1]
     for i in range(scores.shape[0]):
         for v in range(views):
             for k in range(arms):
                 scores[i, v * arms + k] *= scales[i, v] * weights[i, k]
-    _hops(adjacency, scores, views)  # Â is symmetric
+    _apply_hops(adjacency, scores, views)  # Â is symmetric
     return spmm_t(contexts, scores, dimension)
 
 
 @fast_kernel
-def _column_products(left: Singles, right: Singles) -> Singles:
-    products = np.zeros(left.shape[1], np.float32)
+def _column_dots(left: Singles, right: Singles) -> Singles:
+    """Return the dot product of each column of ``left`` (D, U) with the same column of ``right``: (U,)."""
+    dots = np.zeros(left.shape[1], np.float32)
     for d in range(left.shape[0]):
         for u in range(left.shape[1]):
-            products[u] += left[d, u] * right[d, u]
-    return products
+            dots[u] += left[d, u] * right[d, u]
+    return dots
 
 
 class CGState(NamedTuple):
-    """Where conjugate gradients are: what is left, where to go next (both (D, V·K)), and how much is left (V·K)."""
+    """Conjugate-gradient state: residual r and direction p, both (D, V·K), and rᵀr (V·K) of each column."""
 
     residual: Singles
     direction: Singles
@@ -105,113 +109,129 @@ class CGState(NamedTuple):
 def cg_init(
     adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, targets: Singles, ridge: float, theta: Singles
 ) -> CGState:
-    """Begin to move ``theta`` (D, V·K) towards the minimum, from where it is."""
+    """Return the state at ``theta`` (D, V·K), from which `cg_step` starts: ``r = b − Aθ``, ``p = r``.
+
+    In the columns of view v and arm k, ``A = Σ_i m_ik f_iv f_ivᵀ + λI`` and ``b = Σ_i m_ik q_ik f_iv``; ``weights``
+    (T, K) is m, ``targets`` (T, K) is q and ``ridge`` is λ.
+    """
     dimension, views = theta.shape[0], scales.shape[1]
-    wanted = np.empty((targets.shape[0], theta.shape[1]), np.float32)
+    repeated_targets = np.empty((targets.shape[0], theta.shape[1]), np.float32)
     for i in range(targets.shape[0]):
         for v in range(views):
             for k in range(targets.shape[1]):
-                wanted[i, v * targets.shape[1] + k] = targets[i, k]
-    residual = adjoint(adjacency, contexts, scales, weights, wanted, dimension)
-    now = predict(adjacency, contexts, scales, theta)
-    residual -= adjoint(adjacency, contexts, scales, weights, now, dimension) + np.float32(ridge) * theta
-    return CGState(residual, residual.copy(), _column_products(residual, residual))
+                repeated_targets[i, v * targets.shape[1] + k] = targets[i, k]
+    r = adjoint(adjacency, contexts, scales, weights, repeated_targets, dimension)
+    scores = predict(adjacency, contexts, scales, theta)
+    r -= adjoint(adjacency, contexts, scales, weights, scores, dimension) + np.float32(ridge) * theta
+    return CGState(r, r.copy(), _column_dots(r, r))
 
 
 @fast_kernel
 def cg_step(
     adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, ridge: float, theta: Singles, state: CGState
 ) -> None:
-    """One step of conjugate gradients, in place."""
-    residual, direction, residual_norm2 = state
-    ahead = predict(adjacency, contexts, scales, direction)
-    Ap = adjoint(adjacency, contexts, scales, weights, ahead, theta.shape[0]) + np.float32(ridge) * direction
-    curvature = _column_products(direction, Ap)
+    """Take one conjugate-gradient step in every column; updates ``theta`` (D, V·K) and ``state`` in place.
+
+    The step length is 0 in a column with ``pᵀAp = 0``: p is zero there, because r is.
+    """
+    r, p, residual_norm2 = state
+    scores = predict(adjacency, contexts, scales, p)
+    Ap = adjoint(adjacency, contexts, scales, weights, scores, theta.shape[0]) + np.float32(ridge) * p
+    pAp = _column_dots(p, Ap)
     alpha = np.zeros_like(residual_norm2)
     for u in range(residual_norm2.shape[0]):
-        if curvature[u] > 0.0:
-            alpha[u] = residual_norm2[u] / curvature[u]
-    theta += alpha * direction
-    residual -= alpha * Ap
-    left = _column_products(residual, residual)
+        if pAp[u] > 0.0:
+            alpha[u] = residual_norm2[u] / pAp[u]
+    theta += alpha * p
+    r -= alpha * Ap
+    new_norm2 = _column_dots(r, r)
     for u in range(residual_norm2.shape[0]):
-        beta = left[u] / residual_norm2[u] if residual_norm2[u] > 0.0 else np.float32(0.0)
-        residual_norm2[u] = left[u]
-        for d in range(direction.shape[0]):
-            direction[d, u] = residual[d, u] + beta * direction[d, u]
+        beta = new_norm2[u] / residual_norm2[u] if residual_norm2[u] > 0.0 else np.float32(0.0)
+        residual_norm2[u] = new_norm2[u]
+        for d in range(p.shape[0]):
+            p[d, u] = r[d, u] + beta * p[d, u]
 
 
 @fast_kernel
 def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: int, dimension: int) -> Singles:
-    """``1/‖(Â^v X)_i‖`` for the nodes asked (N, V), zero where a view has no length: what brings it to unit length."""
+    """Return ``1/‖(Â^v X)_i‖`` (N, V) for each of `nodes` (N,) and each view; 0 where a view has length 0.
+
+    Row i of Â^v is kept as a dense ``row`` (T,) whose nonzeros are at ``support[:size]``.
+    """
     count = adjacency.indptr.shape[0] - 1
     scales = np.zeros((nodes.shape[0], views), np.float32)
-    mass, spread = np.zeros(count, np.float32), np.zeros(count, np.float32)
-    held, reached = np.empty(count, np.int32), np.empty(count, np.int32)
+    row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
+    support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
     feature, columns = np.zeros(dimension), np.empty(dimension, np.int32)
     seen = np.zeros(dimension, np.bool_)
-    for place in range(nodes.shape[0]):
-        mass[nodes[place]], held[0], size = 1.0, nodes[place], 1
+    for i in range(nodes.shape[0]):
+        row[nodes[i]], support[0], size = 1.0, nodes[i], 1
         for v in range(views):
             if v > 0:
-                size = propagate(adjacency, mass, held, size, spread, reached)
-                mass, spread = spread, mass
-                held, reached = reached, held
-            touched = 0
+                size = propagate(adjacency, row, support, size, next_row, next_support)
+                row, next_row = next_row, row
+                support, next_support = next_support, support
+            n_columns = 0
             for a in range(size):
-                weight = mass[held[a]]
-                for p in range(contexts.indptr[held[a]], contexts.indptr[held[a] + 1]):
+                weight = row[support[a]]
+                for p in range(contexts.indptr[support[a]], contexts.indptr[support[a] + 1]):
                     c = contexts.columns[p]
                     if not seen[c]:
                         seen[c] = True
-                        columns[touched] = c
-                        touched += 1
+                        columns[n_columns] = c
+                        n_columns += 1
                     feature[c] += weight * contexts.values[p]
-            residual_norm2 = 0.0
-            for a in range(touched):
-                residual_norm2 += feature[columns[a]] * feature[columns[a]]
+            norm2 = 0.0
+            for a in range(n_columns):
+                norm2 += feature[columns[a]] * feature[columns[a]]
                 feature[columns[a]] = 0.0
                 seen[columns[a]] = False
-            if residual_norm2 > 0.0:
-                scales[place, v] = 1.0 / np.sqrt(residual_norm2)
+            if norm2 > 0.0:
+                scales[i, v] = 1.0 / np.sqrt(norm2)
         for a in range(size):
-            mass[held[a]] = 0.0
+            row[support[a]] = 0.0
     return scales
 
 
 @fast_kernel
 def propagate(
-    adjacency: CSR, mass: Singles, held: NDArray[np.int32], size: int, out: Singles, reached: NDArray[np.int32]
+    adjacency: CSR, row: Singles, support: NDArray[np.int32], size: int, out: Singles, out_support: NDArray[np.int32]
 ) -> int:
-    """One hop: ``out = Â · mass`` over the nodes reached, whose number is returned; `mass` is cleared."""
+    """Write ``Â · row`` (T,) to ``out`` and its nonzero indices to ``out_support``; return how many there are.
+
+    ``row`` is nonzero at ``support[:size]`` only. ``out`` must be zero on entry; ``row`` is zero on return.
+    """
     count = 0
     for a in range(size):
-        node = held[a]
+        node = support[a]
         for p in range(adjacency.indptr[node], adjacency.indptr[node + 1]):
-            other, moved = adjacency.columns[p], adjacency.values[p] * mass[node]
-            if moved > 0.0:  # weights are never negative, so zero mass means not reached yet
-                if out[other] == 0.0:
-                    reached[count] = other
+            neighbor, product = adjacency.columns[p], adjacency.values[p] * row[node]
+            if product > 0.0:  # Â is never negative, so out[neighbor] == 0 means that it is not in the support yet
+                if out[neighbor] == 0.0:
+                    out_support[count] = neighbor
                     count += 1
-                out[other] += moved
-        mass[node] = 0.0
+                out[neighbor] += product
+        row[node] = 0.0
     return count
 
 
 @fast_kernel
 def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Singles:
-    """``(Â^v X θ_v)`` of one node (V, K), from ``projected = X θ`` (T, V·K) of all."""
+    """Return ``(Â^v X θ_vk)_node`` (V, K) from ``projected = X θ`` (T, V·K); not scaled to unit length.
+
+    Row `node` of Â^v is kept as in `unit_scales`.
+    """
     count, arms = projected.shape[0], projected.shape[1] // views
-    mass, spread = np.zeros(count, np.float32), np.zeros(count, np.float32)
-    held, reached = np.empty(count, np.int32), np.empty(count, np.int32)
-    mass[node], held[0], size = 1.0, node, 1
+    row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
+    support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
+    row[node], support[0], size = 1.0, node, 1
     scores = np.zeros((views, arms), np.float32)
     for v in range(views):
         if v > 0:
-            size = propagate(adjacency, mass, held, size, spread, reached)
-            mass, spread = spread, mass
-            held, reached = reached, held
+            size = propagate(adjacency, row, support, size, next_row, next_support)
+            row, next_row = next_row, row
+            support, next_support = next_support, support
         for a in range(size):
             for k in range(arms):
-                scores[v, k] += mass[held[a]] * projected[held[a], v * arms + k]
+                scores[v, k] += row[support[a]] * projected[support[a], v * arms + k]
     return scores
