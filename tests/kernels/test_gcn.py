@@ -9,7 +9,7 @@ from taciturn.kernels import gcn
 
 
 def problem(seed, precision):
-    """A random stack over a random graph: rows without labels, heads without labels, nodes without neighbours."""
+    """Random stack over a random graph, with unlabelled rows, a head without labels and nodes without neighbors."""
     rng = np.random.default_rng(seed)
     nodes, dimension, heads, size, classes = 9, 6, 3, 4, int(rng.integers(2, 5))
     A = np.triu(rng.random((nodes, nodes)) * (rng.random((nodes, nodes)) < 0.25), 1)
@@ -21,10 +21,10 @@ def problem(seed, precision):
     W2 = rng.normal(size=(heads, size, classes)).astype(precision)
     keys = rng.integers(0, 2**64, 2, dtype=np.uint64)
     adjacency, contexts = rows(A_hat, precision), rows(X, float)
-    room = gcn.new_workspace(nodes + 2, len(contexts.columns) + 3, W1, W2)  # more than is needed, as it grows
-    for array in room:
-        array[...] = 77  # what a pass before this one left behind
-    return adjacency, contexts, labels, W1, W2, keys, room, A_hat, X
+    work = gcn.new_workspace(nodes + 2, len(contexts.columns) + 3, W1, W2)  # larger than needed, as in a growing agent
+    for array in work:
+        array[...] = 77  # stale content of an earlier pass
+    return adjacency, contexts, labels, W1, W2, keys, work, A_hat, X
 
 
 def rows(matrix, precision):
@@ -38,34 +38,33 @@ rates = st.sampled_from([0.0, 0.3, 0.5])
 
 @settings(max_examples=25, deadline=None)
 @given(seed=seeds, dropout=rates)
-def test_the_dense_gradients_equal_finite_differences(seed, dropout):
-    """The oracle's oracle: its gradients are the slopes of its loss."""
+def test_oracle_gradients_equal_finite_differences_of_its_loss(seed, dropout):
     _, _, labels, W1, W2, keys, _, A_hat, X = problem(seed, np.float64)
     masks = oracle.input_mask(keys[0], X, dropout), oracle.mask(keys[1], (len(X), 4), dropout, 4)
     weights = W1[:, 4:8].copy(), W2[1].copy()
 
-    def slope():
+    def evaluate():
         return oracle.loss_and_gradients(A_hat, X, labels[:, 1], *weights, 0.01, *masks)
 
-    _, *grads = slope()
+    _, *grads = evaluate()
     rng, step = np.random.default_rng(seed), 1e-6
     for array, grad in zip(weights, grads, strict=True):
         for _ in range(12):
-            at = tuple(rng.integers(0, size) for size in array.shape)
-            moved, old = [], array[at]
+            index = tuple(rng.integers(0, size) for size in array.shape)
+            losses, old = [], array[index]
             for sign in (1, -1):
-                array[at] = old + sign * step
-                moved.append(slope()[0])
-            array[at] = old
-            # A ReLU that flips within the step makes the difference quotient, not the gradient, wrong: rare, and small.
-            np.testing.assert_allclose(grad[at], (moved[0] - moved[1]) / (2 * step), rtol=1e-4, atol=1e-5)
+                array[index] = old + sign * step
+                losses.append(evaluate()[0])
+            array[index] = old
+            # A ReLU that flips within the step makes the difference quotient slightly wrong, not the gradient.
+            np.testing.assert_allclose(grad[index], (losses[0] - losses[1]) / (2 * step), rtol=1e-4, atol=1e-5)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, dropout=rates, precision=st.sampled_from([np.float32, np.float64]))
-def test_gradients_equal_the_dense_version_head_by_head(seed, dropout, precision):
-    adjacency, contexts, labels, W1, W2, keys, room, A_hat, X = problem(seed, precision)
-    grad1, grad2 = gcn.gradients(adjacency, contexts, labels, W1, W2, 0.01, dropout, keys, room)
+def test_gradients_equal_the_dense_oracle_head_by_head(seed, dropout, precision):
+    adjacency, contexts, labels, W1, W2, keys, work, A_hat, X = problem(seed, precision)
+    grad1, grad2 = gcn.gradients(adjacency, contexts, labels, W1, W2, 0.01, dropout, keys, work)
     heads, size, _ = W2.shape
     input_mask = oracle.input_mask(keys[0], X, dropout)
     tolerance = 1e-10 if precision is np.float64 else 2e-4
@@ -80,21 +79,21 @@ def test_gradients_equal_the_dense_version_head_by_head(seed, dropout, precision
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=seeds, asked=st.sets(st.integers(0, 8)))
-def test_embeddings_equal_the_dense_version_where_asked(seed, asked):
-    adjacency, contexts, _, W1, _, _, room, A_hat, X = problem(seed, np.float64)
-    mask = np.isin(np.arange(len(X)), list(asked))
-    wanted = oracle.embedding(A_hat, X, W1) * mask[:, None]
-    np.testing.assert_allclose(gcn.embed(adjacency, contexts, W1, mask, room), wanted, atol=1e-10)
+@given(seed=seeds, requested=st.sets(st.integers(0, 8)))
+def test_embeddings_equal_the_dense_oracle_in_the_requested_rows(seed, requested):
+    adjacency, contexts, _, W1, _, _, work, A_hat, X = problem(seed, np.float64)
+    mask = np.isin(np.arange(len(X)), list(requested))
+    expected = oracle.embedding(A_hat, X, W1) * mask[:, None]
+    np.testing.assert_allclose(gcn.embed(adjacency, contexts, W1, mask, work), expected, atol=1e-10)
 
 
-def test_vectors_come_to_unit_length_and_nothing_stays_nothing():
+def test_vectors_are_scaled_to_unit_length_and_zero_vectors_stay_zero():
     vectors = np.random.default_rng(0).normal(size=(5, 3, 4))
     vectors[2, 1] = 0.0
-    wanted = vectors.copy()
-    wanted /= np.maximum(np.linalg.norm(wanted, axis=2, keepdims=True), 1e-300)
+    expected = vectors.copy()
+    expected /= np.maximum(np.linalg.norm(expected, axis=2, keepdims=True), 1e-300)
     gcn.to_unit_length(vectors)
-    np.testing.assert_allclose(vectors, wanted, rtol=1e-12)
+    np.testing.assert_allclose(vectors, expected, rtol=1e-12)
 
 
 @settings(max_examples=20, deadline=None)
@@ -102,21 +101,22 @@ def test_vectors_come_to_unit_length_and_nothing_stays_nothing():
 def test_adam_equals_its_formula(seed):
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=20)
-    wanted, plain = weights.copy(), oracle.Adam(0.01)
+    expected, reference = weights.copy(), oracle.Adam(0.01)
     first, second = np.zeros(20), np.zeros(20)
     for step in range(1, 30):
         gradient = rng.normal(size=20)
         gcn.adam(weights, gradient, first, second, step, 0.01)
-        wanted = plain.step(wanted, gradient)
-    np.testing.assert_allclose(weights, wanted, rtol=1e-10)
+        expected = reference.step(expected, gradient)
+    np.testing.assert_allclose(weights, expected, rtol=1e-10)
 
 
-def test_dropout_keeps_the_right_share_and_masks_are_independent():
+def test_dropout_keeps_the_given_share_with_independent_masks():
     rate, side = 0.3, 100
     one, other = (
-        np.array([[gcn.keep(np.uint64(key), i, j, rate) for j in range(side)] for i in range(side)]) for key in (1, 2)
+        np.array([[gcn.is_kept(np.uint64(key), i, j, rate) for j in range(side)] for i in range(side)])
+        for key in (1, 2)
     )
-    by_chance = (1 - rate) ** 2 + rate**2
+    expected_agreement = (1 - rate) ** 2 + rate**2
     pairs = {
         "next key": (one, other),
         "next row": (one[:-1], one[1:]),
@@ -125,4 +125,4 @@ def test_dropout_keeps_the_right_share_and_masks_are_independent():
     }
     assert abs(one.mean() - (1 - rate)) < 0.02
     for name, (left, right) in pairs.items():
-        assert abs(np.mean(left == right) - by_chance) < 0.03, name
+        assert abs(np.mean(left == right) - expected_agreement) < 0.03, name

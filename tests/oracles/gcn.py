@@ -1,33 +1,38 @@
-"""One graph network at a time, dense, in double precision."""
+"""One graph convolutional network at a time, dense, in double precision."""
 
 import numpy as np
 
-from taciturn.kernels.gcn import keep
+from taciturn.kernels.gcn import is_kept
 
 
 def mask(key, shape, rate, first_column=0):
-    """The dropout mask that the kernels draw, scaled; the hash is theirs, everything around it is not."""
-    kept = [[keep(key, i, first_column + j, rate) for j in range(shape[1])] for i in range(shape[0])]
+    """Return the dropout mask of the kernels divided by 1 − rate; only the hash is shared with them."""
+    kept = [[is_kept(key, i, first_column + j, rate) for j in range(shape[1])] for i in range(shape[0])]
     return np.array(kept, dtype=float) / (1.0 - rate)
 
 
 def input_mask(key, X, rate):
-    """The mask on X: an entry's column is its place among the entries of its row."""
-    places = np.cumsum(X != 0, axis=1) - 1
-    return np.take_along_axis(mask(key, X.shape, rate), np.maximum(places, 0), axis=1)
+    """Return the dropout mask on X, where the column hashed for an entry is its index among the nonzeros of its row."""
+    indices = np.cumsum(X != 0, axis=1) - 1
+    return np.take_along_axis(mask(key, X.shape, rate), np.maximum(indices, 0), axis=1)
 
 
 def softmax(logits):
-    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return raised / raised.sum(axis=1, keepdims=True)
+    """Return the softmax of each row."""
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
 def embedding(A_hat, X, W1):
+    """Return Â ReLU(Â X W1)."""
     return A_hat @ np.maximum(A_hat @ X @ W1, 0.0)
 
 
 def loss_and_gradients(A_hat, X, y, W1, W2, decay, input_mask, hidden_mask):
-    """Cross-entropy over the labelled rows of one network, and its gradients, by the chain rule line by line."""
+    """Return the loss of one network, ∂loss/∂W1 and ∂loss/∂W2, by the chain rule.
+
+    The loss is the mean cross-entropy over the rows with y ≥ 0 plus decay/2 · ‖W1‖².
+    """
     S = A_hat @ (X * input_mask)
     Z = S @ W1
     H = np.maximum(Z, 0.0) * hidden_mask
@@ -45,7 +50,7 @@ def loss_and_gradients(A_hat, X, y, W1, W2, decay, input_mask, hidden_mask):
 
 
 class Adam:
-    """Adam on one array, as printed."""
+    """Adam (Kingma and Ba 2015) on one array, as printed in the paper."""
 
     def __init__(self, rate):
         self.rate, self.m, self.v, self.t = rate, 0.0, 0.0, 0
