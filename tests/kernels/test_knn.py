@@ -1,3 +1,5 @@
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,71 @@ from oracles import knn as oracle
 from taciturn.agents.contexts import RowStore
 from taciturn.agents.graph import ContextGraph
 from taciturn.contracts import SparseRow
+from taciturn.kernels import knn
+
+
+class Lists(NamedTuple):
+    neighbors: np.ndarray
+    distances: np.ndarray
+    kth_distance: np.ndarray
+    norms2: np.ndarray
+
+
+def stored(X):
+    """Return X as CSR arrays in reverse order, and the row of each node, so that no node's index is its row."""
+    csr = sp.csr_matrix(X[::-1])
+    arrays = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(float)
+    return arrays, reversed_rows(len(X))
+
+
+def reversed_rows(count):
+    return np.arange(count, dtype=np.int32)[::-1].copy()
+
+
+def insert_all(X, k, reindex_every=32):
+    """Insert the rows of X one by one; yield the number of nodes and the lists after each."""
+    count, dimension = X.shape
+    arrays, nodes = stored(X)
+    lists = Lists(
+        np.full((count, k), -1, np.int32), np.full((count, k), np.inf), np.full(count, np.inf), np.zeros(count)
+    )
+    for i in range(count):
+        if i % reindex_every == 0:
+            inverted = knn.postings(*arrays, nodes[:i], dimension)
+        knn.insert(*lists, inverted, *arrays, nodes[: i + 1])
+        yield i + 1, lists
+
+
+def recomputed(X, k, indexed):
+    """Return the lists of all nodes by `recompute`, with an inverted index of the first `indexed` nodes."""
+    *_, (_, lists) = insert_all(X, k)
+    arrays, nodes = stored(X)
+    lists.neighbors[:], lists.distances[:], lists.kth_distance[:] = 77, 77.0, 77.0
+    inverted = knn.postings(*arrays, nodes[:indexed], X.shape[1])
+    knn.recompute(*lists, inverted, *arrays, nodes, np.arange(len(X)))
+    return lists
+
+
+def assert_exact(lists, X, k):
+    """Check the lists of the first len(X) nodes against the oracle, bit for bit."""
+    count, listed = len(X), min(k, len(X) - 1)
+    order, distances = oracle.nearest(X, listed)
+    np.testing.assert_array_equal(lists.neighbors[:count, :listed], order)
+    np.testing.assert_array_equal(lists.distances[:count, :listed], distances)
+    assert np.all(np.isinf(lists.distances[:count, listed:]))
+    np.testing.assert_array_equal(lists.kth_distance[:count], lists.distances[:count, -1])
+
+
+def adjacency(lists, rows):
+    """Return Â (T, T) of the first len(rows) nodes, in their order, as a dense array; node i is row ``rows[i]``."""
+    no_edges = np.zeros(0, np.int32)
+    csr = knn.normalized_adjacency(lists.neighbors, lists.distances, rows, no_edges, no_edges, len(rows))
+    return dense(csr, len(rows))[np.ix_(rows, rows)]
+
+
+def dense(csr, count):
+    indptr, columns, values = csr
+    return sp.csr_matrix((values, columns, indptr), shape=(count, count)).toarray()
 
 
 def grow(X, k):
@@ -23,11 +90,7 @@ def grow(X, k):
         yield graph
 
 
-def dense(rows, shape):
-    return sp.csr_matrix((rows.values, rows.columns, rows.indptr), shape=shape).toarray()
-
-
-# Small whole numbers: many ties and equal rows, and distances that are exact in floating point.
+# Small integers: many ties and equal rows, and distances that are exact in floating point.
 points = st.integers(0, 2**32 - 1).map(
     lambda seed: (
         np.random.default_rng(seed).integers(0, 3, (np.random.default_rng(seed).integers(2, 25), 4)).astype(float)
@@ -36,62 +99,86 @@ points = st.integers(0, 2**32 - 1).map(
 
 
 @settings(max_examples=40, deadline=None)
-@given(X=points, k=st.integers(1, 6))
-def test_neighbors_are_exact_at_every_step_ties_and_duplicates_included(X, k):
-    for count, graph in enumerate(grow(X, k), start=1):
-        near = min(k, count - 1)
-        order, distances = oracle.nearest(X[:count], near)
-        np.testing.assert_array_equal(graph._neighbors[:count, :near], order)
-        np.testing.assert_array_equal(graph._distances[:count, :near], distances)
-        if near:
-            brute = NearestNeighbors(n_neighbors=near, algorithm="brute").fit(X[:count]).kneighbors()[0]
-            np.testing.assert_allclose(np.sqrt(graph._distances[:count, :near]), brute, atol=1e-7)
+@given(X=points, k=st.integers(1, 6), reindex_every=st.sampled_from([1, 5, 100]))
+def test_neighbors_are_exact_after_every_insertion_ties_and_duplicates_included(X, k, reindex_every):
+    for count, lists in insert_all(X, k, reindex_every):
+        assert_exact(lists, X[:count], k)
+        listed = min(k, count - 1)
+        if listed:
+            brute = NearestNeighbors(n_neighbors=listed, algorithm="brute").fit(X[:count]).kneighbors()[0]
+            np.testing.assert_allclose(np.sqrt(lists.distances[:count, :listed]), brute, atol=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(X=points, k=st.integers(1, 6), data=st.data())
+def test_recomputed_neighbors_are_exact_ties_and_duplicates_included(X, k, data):
+    assert_exact(recomputed(X, k, data.draw(st.integers(0, len(X)))), X, k)
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 6), sparse=st.booleans())
-def test_distances_and_adjacency_on_real_numbers(seed, k, sparse):
+def test_distances_and_adjacency_equal_the_oracle_on_random_rows(seed, k, sparse):
     rng = np.random.default_rng(seed)
     X = rng.random((20, 6)) * (rng.random((20, 6)) < (0.4 if sparse else 1.0))
     X[7] = X[3]
-    for count, graph in enumerate(grow(X, k), start=1):
-        A_hat = dense(graph.adjacency, (count, count))
-        np.testing.assert_allclose(A_hat, oracle.normalized(oracle.similarity(X[:count], k)), atol=2e-6)
-    assert graph._distances[7, 0] == 0.0, "equal rows are at distance exactly 0"
+    for count, lists in insert_all(X, k):
+        assert_exact(lists, X[:count], k)
+        expected = oracle.normalized(oracle.similarity(X[:count], k))
+        np.testing.assert_allclose(adjacency(lists, reversed_rows(count)), expected, atol=2e-6)
+    assert lists.distances[7, 0] == 0.0, "equal rows have distance exactly 0"
 
 
-hard_places = {
+cancelling = {
     "far from the origin": lambda X: X + 1e8,
     "far in one direction": lambda X: np.hstack([np.full((len(X), 1), 1e8), X]),
-    "scales that differ by much": lambda X: X * np.logspace(-9, 9, X.shape[1]),
+    "columns of very different scales": lambda X: X * np.logspace(-9, 9, X.shape[1]),
     "many equal rows": np.round,
-    "mostly empty": lambda X: X * (X > 0.9),
-    "all but equal": lambda X: 1.0 + 1e-15 * X,
+    "mostly zeros": lambda X: X * (X > 0.9),
+    "nearly equal rows": lambda X: 1.0 + 1e-15 * X,
 }
 
 
-@pytest.mark.parametrize("place", hard_places)
-def test_neighbors_are_exact_in_hard_places(place):
-    """Distances by lengths and products cancel there: they must not decide. Enough rows for the index to be remade."""
-    X = hard_places[place](np.random.default_rng(0).random((180, 7)))
-    for count, graph in enumerate(grow(X, 4), start=1):
-        if count > 4:
-            order, distances = exact(X[:count], 4)
-            np.testing.assert_array_equal(graph._neighbors[:count], order)
-            np.testing.assert_array_equal(graph._distances[:count], distances)
+@pytest.mark.parametrize("case", cancelling)
+def test_neighbors_are_exact_where_norms_and_products_cancel(case):
+    """The approximate distances must not decide there. Enough rows that the graph rebuilds its index several times."""
+    X, k = cancelling[case](np.random.default_rng(0).random((180, 7))), 4
+    for (count, lists), graph in zip(insert_all(X, k), grow(X, k), strict=True):
+        assert_exact(lists, X[:count], k)
+        expected = adjacency(lists, np.arange(count, dtype=np.int32))
+        np.testing.assert_array_equal(dense(graph.adjacency, count), expected)
+    assert_exact(recomputed(X, k, 120), X, k)
 
 
-def exact(X, k):
-    """As the oracle, but summed column by column as the kernels do, where the order of a sum decides."""
-    distances = np.zeros((len(X), len(X)))
-    for column in X.T:
-        distances += (column[:, None] - column[None, :]) ** 2
-    np.fill_diagonal(distances, np.inf)
-    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-    return order, np.take_along_axis(distances, order, axis=1)
+random, sparse_entries = np.random.default_rng(1).random((40, 5)), np.random.default_rng(2).random((40, 5)) < 0.3
+extremes = {
+    "duplicates": np.repeat(random[:10], 4, axis=0),
+    "duplicates far apart": np.repeat(1e15 * random[:10], 4, axis=0),
+    "all zeros": np.zeros((12, 5)),
+    "zeros and one unit vector": np.eye(12, 5) * (np.arange(12) == 4)[:, None],
+    "zeros and one row at the limit": 1e15 * np.eye(12, 5) * (np.arange(12) == 4)[:, None],
+    "at the limit": 1e15 * random,
+    "at the limit, sparse": 1e15 * random * sparse_entries,
+    "both signs at the limit": np.where(random < 0.5, -1e15, 1e15),
+    "squares near the smallest normal number": 1e-150 * random,
+    "squares that are denormal, beside ones": np.where(sparse_entries, 1e-160, 1.0 + random),
+    "squares that underflow to 0": 1e-200 * random,
+    "the smallest denormal number": 5e-324 * np.round(3 * random),
+    "all magnitudes": np.random.default_rng(3).choice([0.0, 5e-324, 1e-160, -1e-160, 1.0, -1.0, 1e15, -1e15], (40, 5)),
+}
 
 
-def test_features_that_appear_later_are_compared():
+@pytest.mark.parametrize("case", extremes)
+def test_neighbors_and_adjacency_equal_the_oracle_on_extreme_rows(case):
+    X, k = extremes[case], 3
+    for count, lists in insert_all(X, k, reindex_every=8):
+        assert_exact(lists, X[:count], k)
+        expected = oracle.normalized(oracle.similarity(X[:count], k))
+        np.testing.assert_allclose(adjacency(lists, reversed_rows(count)), expected, atol=2e-6)
+    for indexed in (0, len(X) // 2, len(X)):
+        assert_exact(recomputed(X, k, indexed), X, k)
+
+
+def test_columns_that_appear_later_are_compared():
     rows, k = RowStore(), 3
     graph, X = ContextGraph(rows, k), np.zeros((90, 30))
     rng = np.random.default_rng(0)
@@ -101,40 +188,41 @@ def test_features_that_appear_later_are_compared():
         columns = np.flatnonzero(X[node]).astype(np.int32)
         rows.append(SparseRow(columns, X[node, columns]))
         graph.add(node, None)
-    np.testing.assert_array_equal(graph._neighbors[:90], exact(X, k)[0])
+        expected = oracle.normalized(oracle.similarity(X[: node + 1], k))
+        np.testing.assert_allclose(dense(graph.adjacency, node + 1), expected, atol=2e-6)
 
 
-def test_all_rows_equal_gives_weights_of_one():
+def test_equal_rows_have_edges_of_weight_one():
     X = np.ones((7, 3))
     *_, graph = grow(X, 2)
-    np.testing.assert_allclose(dense(graph.adjacency, (7, 7)), oracle.normalized(oracle.similarity(X, 2)), atol=1e-6)
+    np.testing.assert_allclose(dense(graph.adjacency, 7), oracle.normalized(oracle.similarity(X, 2)), atol=1e-6)
 
 
-def test_given_edges_make_the_adjacency():
+def test_given_edges_have_weight_one_in_the_adjacency():
     rng = np.random.default_rng(0)
     rows, X = RowStore(), rng.random((12, 3))
     rows.dimension = 3
     graph, edges = ContextGraph(rows, 5), []
     for node, x in enumerate(X):
-        near = [other for other in range(node) if rng.random() < 0.3]
-        edges += [(node, other) for other in near]
+        linked = [other for other in range(node) if rng.random() < 0.3]
+        edges += [(node, other) for other in linked]
         rows.append(SparseRow(np.arange(3, dtype=np.int32), x))
-        graph.add(node, near)
+        graph.add(node, linked)
         A_hat = oracle.normalized(oracle.given(edges, node + 1))
-        np.testing.assert_allclose(dense(graph.adjacency, (node + 1, node + 1)), A_hat, atol=1e-6)
+        np.testing.assert_allclose(dense(graph.adjacency, node + 1), A_hat, atol=1e-6)
 
 
-def test_given_edges_and_nearest_neighbours_make_one_graph():
+def test_given_edges_and_nearest_neighbors_are_combined_in_one_adjacency():
     rng = np.random.default_rng(1)
     rows, X = RowStore(), rng.random((14, 3))
     rows.dimension = 3
-    graph, edges, alone = ContextGraph(rows, 2), [], []
+    graph, edges, unlinked = ContextGraph(rows, 2), [], []
     for node, x in enumerate(X):
-        near = [other for other in range(node) if rng.random() < 0.3] if node % 3 == 2 else None
-        edges += [(node, other) for other in near or []]
-        alone += [node] if near is None else []
+        linked = [other for other in range(node) if rng.random() < 0.3] if node % 3 == 2 else None
+        edges += [(node, other) for other in linked or []]
+        unlinked += [node] if linked is None else []
         rows.append(SparseRow(np.arange(3, dtype=np.int32), x))
-        graph.add(node, near)
+        graph.add(node, linked)
     A = oracle.given(edges, 14)
-    A[np.ix_(alone, alone)] = oracle.similarity(X[alone], 2)
-    np.testing.assert_allclose(dense(graph.adjacency, (14, 14)), oracle.normalized(A), atol=1e-6)
+    A[np.ix_(unlinked, unlinked)] = oracle.similarity(X[unlinked], 2)
+    np.testing.assert_allclose(dense(graph.adjacency, 14), oracle.normalized(A), atol=1e-6)

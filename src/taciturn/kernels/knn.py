@@ -1,13 +1,14 @@
-"""An exact k-nearest-neighbour graph that grows one node at a time, over sparse rows.
+"""An exact k-nearest-neighbor graph over sparse rows, built one node at a time.
 
-CSR live in the usual compressed form: row i is ``columns[indptr[i]:indptr[i+1]]`` with ``values`` alongside.
-``neighbors`` (T, k) holds each node's nearest others, nearest first and the earlier node first among equals;
-``distances`` (T, k) holds the squared distances, infinite where there are fewer than k others.
+The rows are a CSR matrix passed as ``indptr``, ``columns``, ``values``. ``nodes`` (T,) holds the rows that are nodes of
+the graph; everything else refers to a node by its index in ``nodes``. ``neighbors`` (T, k) holds the indices of each
+node's nearest others, nearest first and the lower index first among equal distances; ``distances`` (T, k) holds the
+squared distances, infinite where there are fewer than k others.
 
-A node that joins is compared with all others twice. First roughly, by ``‖x‖² + ‖z‖² − 2xᵀz``, where an index by
-columns (`Postings`) finds all products at the cost of the entries that the rows share with x. What this cannot rule
-out, rounding allowed for, is then compared exactly: a few dozen rows as a rule, and all of them in the worst case, far
-from the origin, where lengths and products cancel.
+A new node is compared with all others in two passes. The first is approximate: ``‖x‖² + ‖z‖² − 2xᵀz``, where an
+inverted index (`Postings`) computes all products at the cost of the entries that the rows share with x. The second
+computes the exact distance to the nodes that the first cannot rule out, rounding errors included: usually a few dozen,
+in the worst case all of them (far from the origin, where the norms and products cancel).
 """
 
 from typing import NamedTuple
@@ -22,15 +23,15 @@ Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 
 ROUNDING = 2.0**-50
-"""Eight times the relative error of one operation: more than all operations on one entry of two rows add up to."""
+"""Rounding error per entry of two rows: eight times that of one operation, more than all operations on it add up to."""
 
 
 @kernel
 def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j: int) -> float:
-    """``‖x_i − x_j‖²``, exactly the same for equal rows.
+    """Return ``‖x_i − x_j‖²`` of the rows i and j.
 
-    Differences are summed column by column, in the order of the columns: nothing cancels however far from the origin
-    the rows are, equal rows are at distance exactly zero, and equal rows are exactly as far from any third.
+    Squared differences are summed in the order of the columns, so nothing cancels far from the origin, equal rows have
+    distance exactly 0, and equal rows have exactly the same distance to any third.
     """
     total = 0.0
     p, p_stop = indptr[i], indptr[i + 1]
@@ -57,18 +58,18 @@ def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j:
 
 
 class Postings(NamedTuple):
-    """The first rows of the graph by columns: column c occurs in ``places[starts[c]:starts[c+1]]``, with values."""
+    """Inverted index of the first nodes: slots ``starts[c]`` to ``starts[c+1]−1`` hold the nonzeros of column c."""
 
-    indexed: int
-    starts: Ints
-    places: Columns
-    values: Floats
+    indexed: int  # it covers the nodes 0 … indexed−1
+    starts: Ints  # (D+1,)
+    members: Columns  # the node of each slot
+    values: Floats  # its value
 
 
 def postings(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int) -> Postings:
-    """Index the rows `nodes`, whose places in the graph are 0, 1, …; none of them where half of all entries are there.
+    """Return the inverted index of all `nodes`, or an empty one if more than half of their entries are nonzero.
 
-    Going through columns pays where rows share few of them; otherwise rows are faster one after the other.
+    The index pays where rows share few columns; dense rows are faster one after the other.
     """
     entries = int((indptr[nodes + 1] - indptr[nodes]).sum())
     if 2 * entries > len(nodes) * dimension:
@@ -80,40 +81,41 @@ def postings(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dim
 def _postings(
     indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int
 ) -> tuple[Ints, Columns, Floats]:
+    """Return ``starts``, ``members`` and ``values`` of `Postings`: the transpose of the rows `nodes`."""
     starts = np.zeros(dimension + 1, np.int64)
-    for place in range(nodes.shape[0]):
-        for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
+    for i in range(nodes.shape[0]):
+        for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
             starts[columns[p] + 1] += 1
     for c in range(dimension):
         starts[c + 1] += starts[c]
-    places = np.empty(starts[dimension], np.int32)
+    members = np.empty(starts[dimension], np.int32)
     by_column = np.empty(starts[dimension])
-    fill = starts[:dimension].copy()
-    for place in range(nodes.shape[0]):
-        for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
-            places[fill[columns[p]]] = place
-            by_column[fill[columns[p]]] = values[p]
-            fill[columns[p]] += 1
-    return starts, places, by_column
+    next_slot = starts[:dimension].copy()
+    for i in range(nodes.shape[0]):
+        for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
+            members[next_slot[columns[p]]] = i
+            by_column[next_slot[columns[p]]] = values[p]
+            next_slot[columns[p]] += 1
+    return starts, members, by_column
 
 
 @fast_kernel
-def _products(
-    indptr: Ints, columns: Columns, values: Floats, nodes: Columns, index: Postings, place: int, stop: int
+def _dot_products(
+    indptr: Ints, columns: Columns, values: Floats, nodes: Columns, inverted: Postings, node: int, stop: int
 ) -> Floats:
-    """``xᵀz`` of one of `nodes` with the first `stop` of them, in whatever order of summation is fastest."""
-    dimension = index.starts.shape[0] - 1
+    """Return ``xᵀz`` (stop,) of one node with the nodes 0 … stop−1; the order of summation is not fixed."""
+    dimension = inverted.starts.shape[0] - 1
     row = np.zeros(dimension)
     products = np.zeros(stop)
-    for p in range(indptr[nodes[place]], indptr[nodes[place] + 1]):
+    for p in range(indptr[nodes[node]], indptr[nodes[node] + 1]):
         c, value = columns[p], values[p]
         row[c] = value
-        for q in range(index.starts[c], index.starts[c + 1]):
-            products[index.places[q]] += value * index.values[q]
-    for i in range(index.indexed, stop):
+        for q in range(inverted.starts[c], inverted.starts[c + 1]):
+            products[inverted.members[q]] += value * inverted.values[q]
+    for i in range(inverted.indexed, stop):
         first, last = indptr[nodes[i]], indptr[nodes[i] + 1]
         product = 0.0
-        if last - first == dimension:  # no column is left out, so the two run side by side
+        if last - first == dimension:  # a full row: its values are in the order of the columns
             other = values[first:last]
             for c in range(dimension):
                 product += other[c] * row[c]
@@ -125,8 +127,8 @@ def _products(
 
 
 @kernel
-def _place(neighbors: Columns, distances: Floats, candidate: int, distance: float) -> None:
-    """Put a candidate into one node's sorted lists (k,), after all that are as near; the last one falls out."""
+def _add_candidate(neighbors: Columns, distances: Floats, candidate: int, distance: float) -> None:
+    """Insert a candidate into one node's sorted lists (k,), after equal distances; the last entry drops out."""
     k = distances.shape[0]
     if distance >= distances[k - 1]:
         return
@@ -144,34 +146,34 @@ def insert(
     neighbors: Columns,
     distances: Floats,
     kth_distance: Floats,
-    squares: Floats,
-    index: Postings,
+    norms2: Floats,
+    inverted: Postings,
     indptr: Ints,
     columns: Columns,
     values: Floats,
     nodes: Columns,
 ) -> None:
-    """Let the last of `nodes` join: the others take it in where it is near enough, and it gets its own k nearest.
+    """Add the last of `nodes` to the graph: fill its lists, and update those of the others where it is near enough.
 
-    `nodes` are rows of the compressed matrix; lists name places in `nodes`, and `index` covers some first part of them.
-    ``kth_distance`` (T,) is the last column of `distances` and ``squares`` (T,) holds ‖x‖², contiguous for speed.
+    ``kth_distance`` (T,) equals the last column of ``distances`` and ``norms2`` (T,) is ‖x‖², both contiguous for
+    speed. On entry the new node has the lists −1 and infinity, kth_distance infinity and norm 0. ``inverted`` may
+    cover any first part of the nodes.
     """
-    place, k = nodes.shape[0] - 1, distances.shape[1]
-    node = nodes[place]
-    for p in range(indptr[node], indptr[node + 1]):
-        squares[place] += values[p] * values[p]
-    products = _products(indptr, columns, values, nodes, index, place, place)
-    rounding_slack = ROUNDING * (index.starts.shape[0] + 4)  # no row has more entries than there are columns
-    own = np.inf
-    for i in range(place):
-        norms = squares[i] + squares[place]
-        if norms - 2.0 * products[i] - rounding_slack * norms < max(kth_distance[i], own):
-            exact = _squared_distance(indptr, columns, values, nodes[i], node)
-            _place(neighbors[place], distances[place], i, exact)
-            _place(neighbors[i], distances[i], place, exact)
+    new, k = nodes.shape[0] - 1, distances.shape[1]
+    for p in range(indptr[nodes[new]], indptr[nodes[new] + 1]):
+        norms2[new] += values[p] * values[p]
+    products = _dot_products(indptr, columns, values, nodes, inverted, new, new)
+    rounding_slack = ROUNDING * (inverted.starts.shape[0] + 4)  # no row has more entries than there are columns
+    new_kth_distance = np.inf
+    for i in range(new):
+        norms = norms2[i] + norms2[new]
+        if norms - 2.0 * products[i] - rounding_slack * norms < max(kth_distance[i], new_kth_distance):
+            exact = _squared_distance(indptr, columns, values, nodes[i], nodes[new])
+            _add_candidate(neighbors[new], distances[new], i, exact)
+            _add_candidate(neighbors[i], distances[i], new, exact)
             kth_distance[i] = distances[i, k - 1]
-            own = distances[place, k - 1]
-    kth_distance[place] = own
+            new_kth_distance = distances[new, k - 1]
+    kth_distance[new] = new_kth_distance
 
 
 @kernel
@@ -179,73 +181,73 @@ def recompute(
     neighbors: Columns,
     distances: Floats,
     kth_distance: Floats,
-    squares: Floats,
-    index: Postings,
+    norms2: Floats,
+    inverted: Postings,
     indptr: Ints,
     columns: Columns,
     values: Floats,
     nodes: Columns,
-    places: Ints,
+    indices: Ints,
 ) -> None:
-    """Let some places of `nodes` look for their k nearest again, among all others; arguments as those of `insert`."""
+    """Fill the lists of the nodes at `indices` anew, from all other nodes; the other arguments are as in `insert`."""
     k = distances.shape[1]
-    rounding_slack = ROUNDING * (index.starts.shape[0] + 4)
-    for place in places:
-        products = _products(indptr, columns, values, nodes, index, place, nodes.shape[0])
-        neighbors[place] = -1
-        distances[place] = np.inf
-        for i in range(nodes.shape[0]):
-            norms = squares[i] + squares[place]
-            if i != place and norms - 2.0 * products[i] - rounding_slack * norms < distances[place, k - 1]:
-                exact = _squared_distance(indptr, columns, values, nodes[place], nodes[i])
-                _place(neighbors[place], distances[place], i, exact)
-        kth_distance[place] = distances[place, k - 1]
+    rounding_slack = ROUNDING * (inverted.starts.shape[0] + 4)
+    for i in indices:
+        products = _dot_products(indptr, columns, values, nodes, inverted, i, nodes.shape[0])
+        neighbors[i] = -1
+        distances[i] = np.inf
+        for j in range(nodes.shape[0]):
+            norms = norms2[j] + norms2[i]
+            if j != i and norms - 2.0 * products[j] - rounding_slack * norms < distances[i, k - 1]:
+                exact = _squared_distance(indptr, columns, values, nodes[i], nodes[j])
+                _add_candidate(neighbors[i], distances[i], j, exact)
+        kth_distance[i] = distances[i, k - 1]
 
 
 @kernel
-def bandwidth(distances: Floats, nodes: int) -> float:
-    """``σ``: the mean distance to the k-th neighbour, or to the furthest there is while there are fewer than k."""
-    k = min(distances.shape[1], nodes - 1)
+def bandwidth(distances: Floats, count: int) -> float:
+    """Return σ: the mean distance to the k-th neighbor, or to the last of all others while there are fewer than k."""
+    k = min(distances.shape[1], count - 1)
     if k < 1:
         return 0.0
     total = 0.0
-    for i in range(nodes):
+    for i in range(count):
         total += np.sqrt(distances[i, k - 1])
-    return total / nodes
+    return total / count
 
 
 @kernel
 def _connect(
-    columns: Columns, values: NDArray[np.float32], fill: Ints, i: int, j: int, weight: float, scales: Floats
+    columns: Columns, values: NDArray[np.float32], next_slot: Ints, i: int, j: int, weight: float, scales: Floats
 ) -> None:
-    """Write an edge into the rows of both its ends."""
+    """Append the edge between i and j to both rows of Â, at ``next_slot`` (T,), which advances."""
     value = weight * scales[i] * scales[j]
-    columns[fill[i]] = j
-    values[fill[i]] = value
-    fill[i] += 1
-    columns[fill[j]] = i
-    values[fill[j]] = value
-    fill[j] += 1
+    columns[next_slot[i]] = j
+    values[next_slot[i]] = value
+    next_slot[i] += 1
+    columns[next_slot[j]] = i
+    values[next_slot[j]] = value
+    next_slot[j] += 1
 
 
 @kernel
 def normalized_adjacency(
     neighbors: Columns, distances: Floats, nodes: Columns, sources: Columns, targets: Columns, count: int
 ) -> tuple[Ints, Columns, NDArray[np.float32]]:
-    """``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)`` over `count` nodes, as compressed rows.
+    """Return ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)`` (count, count) as indptr, columns and values.
 
-    A has two kinds of undirected edges. Two of `nodes` are joined if either lists the other (the elementwise maximum),
-    with ``A_ij = exp(−‖x_i − x_j‖² / σ²)``; where σ is 0 all listed pairs coincide and weigh 1. The nodes
-    ``sources[e]`` and ``targets[e]`` are joined by an edge that was given, of weight 1.
+    A has two kinds of undirected edges. Two of `nodes` are connected if either lists the other (elementwise maximum),
+    with ``A_ij = exp(−‖x_i − x_j‖² / σ²)``, or 1 if σ is 0 (all listed pairs coincide then). The rows ``sources[e]``
+    and ``targets[e]`` are connected by a given edge of weight 1. 𝒟 is the diagonal of row sums of A.
     """
-    places = nodes.shape[0]
-    k = max(min(neighbors.shape[1], places - 1), 0)
-    sigma = bandwidth(distances, places)
-    rate = 0.0 if sigma == 0.0 else 1.0 / (sigma * sigma)
-    weights = np.empty((places, k))
+    n_nodes = nodes.shape[0]
+    k = max(min(neighbors.shape[1], n_nodes - 1), 0)
+    sigma = bandwidth(distances, n_nodes)
+    inverse_sigma2 = 0.0 if sigma == 0.0 else 1.0 / (sigma * sigma)
+    weights = np.empty((n_nodes, k))
     degrees = np.ones(count)
     indptr = np.zeros(count + 1, np.int64)
-    for i in range(places):
+    for i in range(n_nodes):
         for a in range(k):
             j = neighbors[i, a]
             mutual = False
@@ -253,9 +255,9 @@ def normalized_adjacency(
                 for c in range(k):
                     mutual |= neighbors[j, c] == i
             if mutual:
-                weights[i, a] = -1.0  # counted when j was the one listing i
+                weights[i, a] = -1.0  # the edge was counted already, in the list of j
                 continue
-            weights[i, a] = np.exp(-distances[i, a] * rate)
+            weights[i, a] = np.exp(-distances[i, a] * inverse_sigma2)
             degrees[nodes[i]] += weights[i, a]
             degrees[nodes[j]] += weights[i, a]
             indptr[nodes[i] + 1] += 1
@@ -270,15 +272,15 @@ def normalized_adjacency(
     columns = np.empty(indptr[count], np.int32)
     values = np.empty(indptr[count], np.float32)
     scales = 1.0 / np.sqrt(degrees)
-    fill = indptr[:count].copy()
+    next_slot = indptr[:count].copy()
     for i in range(count):
-        columns[fill[i]] = i
-        values[fill[i]] = scales[i] * scales[i]
-        fill[i] += 1
-    for i in range(places):
+        columns[next_slot[i]] = i
+        values[next_slot[i]] = scales[i] * scales[i]
+        next_slot[i] += 1
+    for i in range(n_nodes):
         for a in range(k):
             if weights[i, a] >= 0.0:
-                _connect(columns, values, fill, nodes[i], nodes[neighbors[i, a]], weights[i, a], scales)
+                _connect(columns, values, next_slot, nodes[i], nodes[neighbors[i, a]], weights[i, a], scales)
     for e in range(sources.shape[0]):
-        _connect(columns, values, fill, sources[e], targets[e], 1.0, scales)
+        _connect(columns, values, next_slot, sources[e], targets[e], 1.0, scales)
     return indptr, columns, values
