@@ -8,12 +8,14 @@ import pytest
 from starlette.routing import Route
 
 from service_kit import MemoryJournal, Web
+from taciturn.errors import TaciturnError
 from taciturn.service.http import HEADERS, create_app
 from taciturn.service.journal import Key
 from taciturn.service.keys import Keyring, digest
 from taciturn.service.limits import Limits
 from taciturn.service.service import Service
 from taciturn.service.tasks import Task
+from taciturn.service.wire import Ask, Create, Decide
 
 TOKENS = {"read": "taciturn_reader", "write": "taciturn_writer"}
 KEYS = Keyring([Key(scope, digest(token), scope) for scope, token in TOKENS.items()])
@@ -259,3 +261,29 @@ def test_a_service_that_makes_its_agents_anew_says_so(web):
     problem(ask("POST", "/v1/agents/x/decisions", json={"context": [1]}), 503, "unavailable")
     assert ask("GET", "/healthz").status_code == 200
     ask.service.well.set()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"context": {f"f{i}": 1 for i in range(4)}}, "context"),
+        ({"contexts": [{"a": 1, "b": 1}, {"c": 1, "d": 1}]}, "contexts"),
+    ],
+)
+def test_limit_on_features_holds_for_first_request_with_named_features(web, body, field):
+    """The names of a batch used to be counted only for an agent that had some already."""
+    ask = web({"dimension": 3})
+    ask("POST", "/v1/agents", json=CREATE)
+    problem(ask("POST", "/v1/agents/x/decisions", json=body), 422, "validation-error", field)
+    assert ask("GET", "/v1/agents/x").json()["features"] == 0
+    assert ask("GET", "/v1/agents/x/health").json()["decisions"] == 0
+    sparse = {"indices": [0], "values": [1], "size": 3}  # whose keys are not names of features
+    assert ask("POST", "/v1/agents/x/decisions", json={"contexts": [sparse, [1, 0, 0]]}).status_code == 200
+
+
+def test_limit_on_features_holds_for_requests_without_http(web):
+    service = web({"dimension": 3}).service
+    service.call("x", service.limits.admitted(Create("x", 2, "linucb")))
+    with pytest.raises(TaciturnError, match="4 features; 3 are allowed"):
+        service.call("x", Decide(Ask({f"f{i}": 1.0 for i in range(4)})))
+    assert service.call("x", lambda session: session.agent.health().decisions) == 0

@@ -8,7 +8,7 @@ import msgspec
 from taciturn.agents.base import BaseAgent
 from taciturn.errors import TaciturnError
 from taciturn.service import session
-from taciturn.service.wire import EXACT, NAME, AddArm, Ask, Create, Import, Misfit, width_of
+from taciturn.service.wire import EXACT, NAME, AddArm, Ask, Create, Import, Misfit, is_sparse, width_of
 
 UNCAPPED = frozenset({"seed", "max_nodes", "memory_limit", "expire_after"})
 
@@ -64,9 +64,11 @@ class Limits:
         if waiting + len(given) > room:
             raise TooMuch(f"{waiting} decisions wait for their feedback; {room} are allowed")
         known = session.names(agent)
-        fresh = {name for context in given if isinstance(context, dict) for name in context if name not in known}
-        if known and len(known) + len(fresh) > self.dimension:
-            raise Misfit(f"the agent has {len(known)} features; {self.dimension} are allowed", "context")
+        named = (context for context in given if isinstance(context, dict) and not is_sparse(context))
+        total = len(known) + len({name for context in named for name in context if name not in known})
+        if total > self.dimension:
+            field = "context" if ask.alone else "contexts"
+            raise Misfit(f"the agent would have {total} features; {self.dimension} are allowed", field)
 
     def admitted(self, op: Create) -> Create:
         """A new agent within the limits, which are written down with it: it is the same agent under other limits."""

@@ -187,11 +187,16 @@ def context_of(given: Given) -> Any:
     """A context as agents take it."""
     if isinstance(given, list):
         return given
-    if isinstance(given.get("indices"), list):
+    if is_sparse(given):
         return _sparse(given)
     if any(isinstance(value, list) for value in given.values()):
         raise InvalidContext("a context of named features has one number for each; a sparse one has indices and values")
     return given
+
+
+def is_sparse(given: dict[str, Any]) -> bool:
+    """Whether a context is {"indices": […], "values": […], "size": n}: no named feature has a list for a value."""
+    return isinstance(given.get("indices"), list)
 
 
 def _sparse(given: dict[str, Any]) -> sp.csr_matrix:
@@ -214,7 +219,7 @@ def width_of(given: Given) -> int:
     if isinstance(given, list):
         return len(given)
     size = given.get("size")
-    sparse = isinstance(given.get("indices"), list) and isinstance(size, float)
+    sparse = is_sparse(given) and isinstance(size, float)
     return int(min(size, EXACT)) if sparse else len(given)  # type: ignore[type-var, arg-type]
 
 
