@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from taciturn.service.journal import JournalUnavailable, Record
+from taciturn.service.journal.base import JournalUnavailable, Record
 
 
 class MemoryJournal:

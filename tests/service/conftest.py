@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from taciturn.service.postgres import PostgresJournal
-from taciturn.service.sqlite import SQLiteJournal
+from taciturn.service.journal.postgres import PostgresJournal
+from taciturn.service.journal.sqlite import SQLiteJournal
 
 NUMBERS = count()
 

@@ -21,8 +21,8 @@ from taciturn.errors import (
     UnknownArm,
     UnknownDecision,
 )
-from taciturn.service.http import create_app
-from taciturn.service.service import Service
+from taciturn.service.api.asgi import create_app
+from taciturn.service.core.service import Service
 
 ARMS = ["a", "b", 3]
 BOUNDS = {"max_nodes": 100_000, "memory_limit": 2e9}

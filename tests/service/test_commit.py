@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.errors import TaciturnError
-from taciturn.service.commit import Busy, GroupCommit
-from taciturn.service.journal import Entry, JournalFull
-from taciturn.service.sqlite import SQLiteJournal
+from taciturn.service.journal.base import Entry, JournalFull
+from taciturn.service.journal.commit import Busy, GroupCommit
+from taciturn.service.journal.sqlite import SQLiteJournal
 
 
 class Gated:

@@ -5,12 +5,12 @@ from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
 
 from service_kit import MemoryJournal
-from taciturn.service.http import create_app
-from taciturn.service.journal import Key
-from taciturn.service.keys import Keyring, digest, new_token
-from taciturn.service.limits import Limits
-from taciturn.service.service import Service
-from taciturn.service.wire import Ask, Create, Decide
+from taciturn.service.api.asgi import create_app
+from taciturn.service.api.keys import Keyring, digest, new_token
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.operations import Ask, Create, Decide
+from taciturn.service.core.service import Service
+from taciturn.service.journal.base import Key
 
 TOKEN = new_token()
 

@@ -9,13 +9,13 @@ from starlette.routing import Route
 
 from service_kit import MemoryJournal, Web
 from taciturn.errors import TaciturnError
-from taciturn.service.http import HEADERS, create_app
-from taciturn.service.journal import Key
-from taciturn.service.keys import Keyring, digest
-from taciturn.service.limits import Limits
-from taciturn.service.service import Service
-from taciturn.service.tasks import Task
-from taciturn.service.wire import Ask, Create, Decide
+from taciturn.service.api.asgi import HEADERS, create_app
+from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.operations import Ask, Create, Decide
+from taciturn.service.core.service import Service
+from taciturn.service.core.tasks import Task
+from taciturn.service.journal.base import Key
 
 TOKENS = {"read": "taciturn_reader", "write": "taciturn_writer"}
 KEYS = Keyring([Key(scope, digest(token), scope) for scope, token in TOKENS.items()])

@@ -21,11 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.errors import TaciturnError
-from taciturn.service import journal as shared
-from taciturn.service import sqlite
-from taciturn.service.journal import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record
-from taciturn.service.postgres import PostgresJournal
-from taciturn.service.sqlite import SQLiteJournal, backup, examine, repair, restore
+from taciturn.service.journal import base as shared
+from taciturn.service.journal import sqlite
+from taciturn.service.journal.base import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record
+from taciturn.service.journal.postgres import PostgresJournal
+from taciturn.service.journal.sqlite import SQLiteJournal, backup, examine, repair, restore
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
 ENTRIES = st.builds(Entry, NAMES, NAMES, st.binary(max_size=12))
@@ -219,8 +219,8 @@ def test_migrations_happen_together_or_not_at_all_and_newer_tables_are_refused(s
 
 CHILD = """
 import sys
-from taciturn.service.journal import Entry
-from taciturn.service.{kind} import {cls}
+from taciturn.service.journal.base import Entry
+from taciturn.service.journal.{kind} import {cls}
 journal = {cls}({address!r})
 number = journal.last()
 while True:
@@ -586,7 +586,9 @@ def test_what_durability_means_to_sqlite(tmp_path):
 
 
 def test_another_process_is_told_who_has_the_journal(tmp_path):
-    script = f"from taciturn.service.sqlite import SQLiteJournal; SQLiteJournal({str(tmp_path / 'journal.db')!r})"
+    script = (
+        f"from taciturn.service.journal.sqlite import SQLiteJournal; SQLiteJournal({str(tmp_path / 'journal.db')!r})"
+    )
     with closing(SQLiteJournal(tmp_path / "journal.db")):
         other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert f"in use by process {os.getpid()}" in other.stderr.splitlines()[-1]

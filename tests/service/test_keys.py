@@ -5,9 +5,9 @@ import hmac
 import pytest
 
 from taciturn.errors import TaciturnError
-from taciturn.service import keys
-from taciturn.service.journal import Key
-from taciturn.service.keys import Keyring, digest, new_token
+from taciturn.service.api import keys
+from taciturn.service.api.keys import Keyring, digest, new_token
+from taciturn.service.journal.base import Key
 
 
 def test_tokens_are_32_random_bytes_and_only_their_digest_is_kept():

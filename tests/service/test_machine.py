@@ -9,9 +9,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 import taciturn
 from service_kit import MemoryJournal, Web
-from taciturn.service.http import create_app
-from taciturn.service.service import Service
-from taciturn.service.snapshots import Snapshots
+from taciturn.service.api.asgi import create_app
+from taciturn.service.core.service import Service
+from taciturn.service.journal.snapshots import Snapshots
 
 NAMES = st.sampled_from(["x", "y"])
 KINDS = st.sampled_from(["linucb", "bilinucb-random", "bilinucb-kmeans"])  # which put nothing off

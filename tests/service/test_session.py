@@ -12,13 +12,13 @@ from service_kit import MemoryJournal
 from taciturn.agents.gcnucb import GCNUCB
 from taciturn.agents.linucb import LinUCB
 from taciturn.errors import TaciturnError
-from taciturn.service import wire
-from taciturn.service.limits import Limits
-from taciturn.service.problems import Problem, Unavailable
-from taciturn.service.service import CATALOGUE, Service
-from taciturn.service.snapshots import Snapshots
-from taciturn.service.tasks import Rewards, Task
-from taciturn.service.wire import AddArm, Ask, Create, Decide, Delete, Reward, Withdraw
+from taciturn.service.api.problems import Problem, Unavailable
+from taciturn.service.core import operations as wire
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.operations import AddArm, Ask, Create, Decide, Delete, Reward, Withdraw
+from taciturn.service.core.service import CATALOGUE, Service
+from taciturn.service.core.tasks import Rewards, Task
+from taciturn.service.journal.snapshots import Snapshots
 
 ARMS = ["a", "b", "c"]
 rng = np.random.default_rng(0)

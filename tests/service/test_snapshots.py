@@ -4,9 +4,9 @@ import shutil
 import pytest
 
 import taciturn
-from taciturn.service.journal import Entry
-from taciturn.service.snapshots import Snapshots
-from taciturn.service.sqlite import SQLiteJournal
+from taciturn.service.journal.base import Entry
+from taciturn.service.journal.snapshots import Snapshots
+from taciturn.service.journal.sqlite import SQLiteJournal
 
 AGENT = "../../etc/passwd\n☃"
 

@@ -18,17 +18,17 @@ import uvicorn
 import taciturn
 from browser_kit import chromium
 from service_kit import MemoryJournal, Web
-from taciturn.service import overview, web
-from taciturn.service.http import create_app
-from taciturn.service.journal import Key
-from taciturn.service.keys import Keyring, digest
-from taciturn.service.service import Service
-from taciturn.service.session import Session
-from taciturn.service.sqlite import SQLiteJournal
-from taciturn.service.web import svg
+from taciturn.service import web
+from taciturn.service.api.asgi import create_app
+from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.core.operations import Create
+from taciturn.service.core.service import Service
+from taciturn.service.core.session import Session
+from taciturn.service.journal.base import Key
+from taciturn.service.journal.sqlite import SQLiteJournal
+from taciturn.service.web import overview, svg
 from taciturn.service.web.latency import Latencies
 from taciturn.service.web.views import size
-from taciturn.service.wire import Create
 
 KEYS = Keyring([Key(scope, digest(f"taciturn_{scope}"), scope) for scope in ("read", "write")])
 WAIT = 30

@@ -9,9 +9,9 @@ from taciturn.cli.shared import AsJson, lazy, out, print_json
 from taciturn.errors import TaciturnError
 
 running = lazy("taciturn.service.run")
-sqlite = lazy("taciturn.service.sqlite")
-keyring = lazy("taciturn.service.keys")
-journals = lazy("taciturn.service.journal")
+sqlite = lazy("taciturn.service.journal.sqlite")
+keyring = lazy("taciturn.service.api.keys")
+journals = lazy("taciturn.service.journal.base")
 
 app = typer.Typer()
 keys = typer.Typer(no_args_is_help=True, help="API keys: who may read, who may write.")

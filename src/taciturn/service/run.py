@@ -14,13 +14,13 @@ import uvicorn
 from fastapi import FastAPI
 
 from taciturn.errors import TaciturnError
-from taciturn.service.http import create_app
-from taciturn.service.journal import SQLJournal
-from taciturn.service.keys import Keyring
-from taciturn.service.limits import Limits
-from taciturn.service.service import Service
-from taciturn.service.snapshots import Snapshots
-from taciturn.service.sqlite import SQLiteJournal
+from taciturn.service.api.asgi import create_app
+from taciturn.service.api.keys import Keyring
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.service import Service
+from taciturn.service.journal.base import SQLJournal
+from taciturn.service.journal.snapshots import Snapshots
+from taciturn.service.journal.sqlite import SQLiteJournal
 from taciturn.service.web import add_page
 
 JOURNAL = "journal.db"
@@ -36,7 +36,7 @@ def opened_journal(
         folder.mkdir(parents=True, exist_ok=True)
         journal = SQLiteJournal(folder / JOURNAL, durability=durability)
     else:
-        from taciturn.service.postgres import PostgresJournal  # noqa: PLC0415 - its driver is an extra
+        from taciturn.service.journal.postgres import PostgresJournal  # noqa: PLC0415 - its driver is an extra
 
         journal = PostgresJournal(postgres)
     with closing(journal):

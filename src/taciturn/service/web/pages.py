@@ -14,15 +14,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from taciturn.service.http import App, Resource
-from taciturn.service.keys import Keyring
-from taciturn.service.metrics import Metrics
-from taciturn.service.problems import Problem, problem_of
-from taciturn.service.routes import ID, JSON, NAME, Endpoint
-from taciturn.service.service import Service
+from taciturn.service.api.asgi import App, Resource
+from taciturn.service.api.keys import Keyring
+from taciturn.service.api.metrics import Metrics
+from taciturn.service.api.problems import Problem, problem_of
+from taciturn.service.api.routes import ID, JSON, NAME, Endpoint
+from taciturn.service.core.operations import encode
+from taciturn.service.core.service import Service
 from taciturn.service.web.latency import Latencies, Stopwatch
 from taciturn.service.web.views import Parts, Views
-from taciturn.service.wire import encode
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -11,12 +11,11 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from taciturn.registry import METHODS
-from taciturn.service import overview
-from taciturn.service.problems import Problem
-from taciturn.service.service import Service
-from taciturn.service.session import KINDS, Session
-from taciturn.service.tasks import Look, Task
-from taciturn.service.web import svg
+from taciturn.service.api.problems import Problem
+from taciturn.service.core.service import Service
+from taciturn.service.core.session import KINDS, Session
+from taciturn.service.core.tasks import Look, Task
+from taciturn.service.web import overview, svg
 from taciturn.service.web.latency import Latencies, Latency
 
 Parts = dict[str, str]

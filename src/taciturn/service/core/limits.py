@@ -7,8 +7,8 @@ import msgspec
 
 from taciturn.agents.base import BaseAgent
 from taciturn.errors import TaciturnError
-from taciturn.service import session
-from taciturn.service.wire import EXACT, NAME, AddArm, Ask, Create, Import, Misfit, is_sparse, width_of
+from taciturn.service.core import session
+from taciturn.service.core.operations import EXACT, NAME, AddArm, Ask, Create, Import, Misfit, is_sparse, width_of
 
 UNCAPPED = frozenset({"seed", "max_nodes", "memory_limit", "expire_after"})
 

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from taciturn.errors import TaciturnError, how_to_install
-from taciturn.service.journal import DamagedJournal, JournalFull, JournalUnavailable, SQLJournal
+from taciturn.service.journal.base import DamagedJournal, JournalFull, JournalUnavailable, SQLJournal
 
 try:
     import psycopg
 except ImportError as error:
-    raise ImportError(f"taciturn.service.postgres needs psycopg: {how_to_install('postgres')}") from error
+    raise ImportError(f"taciturn.service.journal.postgres needs psycopg: {how_to_install('postgres')}") from error
 
 DAMAGE = (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted)
 LOCK = "SELECT pg_try_advisory_lock(hashtext('taciturn journal'), hashtext(current_schema()))"

@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from taciturn.service import openapi
-from taciturn.service.keys import Keyring
-from taciturn.service.limits import Limits
-from taciturn.service.metrics import Metrics
-from taciturn.service.problems import Problem, problem_of
-from taciturn.service.routes import JSON, Api, Endpoint, Handler, endpoints
-from taciturn.service.service import Service
+from taciturn.service.api import openapi
+from taciturn.service.api.keys import Keyring
+from taciturn.service.api.metrics import Metrics
+from taciturn.service.api.problems import Problem, problem_of
+from taciturn.service.api.routes import JSON, Api, Endpoint, Handler, endpoints
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.service import Service
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from taciturn.errors import TaciturnError
-from taciturn.service.journal import Entry, Journal
+from taciturn.service.journal.base import Entry, Journal
 
 Done = Callable[[Exception | None, int], object]
 log = logging.getLogger(__name__)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from taciturn import __version__
-from taciturn.service.problems import TITLES
-from taciturn.service.session import KINDS
-from taciturn.service.wire import NAME, AddArm, Ask, Create, Heard, Reward
+from taciturn.service.api.problems import TITLES
+from taciturn.service.core.operations import NAME, AddArm, Ask, Create, Heard, Reward
+from taciturn.service.core.session import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from taciturn.service.limits import Limits
-    from taciturn.service.routes import Endpoint
+    from taciturn.service.api.routes import Endpoint
+    from taciturn.service.core.limits import Limits
 
 ARM = {"type": ["string", "integer"]}
 SCORES = {"type": "array", "items": {"type": ["number", "null"]}}

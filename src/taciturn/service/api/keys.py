@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable
 
 from taciturn.errors import TaciturnError
-from taciturn.service.journal import Key
+from taciturn.service.journal.base import Key
 
 SCOPES = ("read", "write")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents.ledger import LABELLED, REWARDED, SILENT
 from taciturn.contracts import STATES, Arm, Health
-from taciturn.service.session import Session
+from taciturn.service.core.session import Session
 
 POINTS = 120
 """The most points of a curve."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from taciturn.errors import TaciturnError
-from taciturn.service.journal import (
+from taciturn.service.journal.base import (
     BadRecord,
     DamagedJournal,
     Entry,
@@ -29,7 +29,7 @@ from taciturn.service.journal import (
     check_schema,
     checked,
 )
-from taciturn.service.snapshots import flush, settle
+from taciturn.service.journal.snapshots import flush, settle
 
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 SMALLEST = 512  # bytes of the smallest page of SQLite

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from taciturn import errors
-from taciturn.service.commit import Busy
-from taciturn.service.journal import JournalUnavailable
-from taciturn.service.limits import TooMuch
-from taciturn.service.session import CorrectionForbidden
-from taciturn.service.wire import Misfit
+from taciturn.service.core.limits import TooMuch
+from taciturn.service.core.operations import Misfit
+from taciturn.service.core.session import CorrectionForbidden
+from taciturn.service.journal.base import JournalUnavailable
+from taciturn.service.journal.commit import Busy
 
 log = logging.getLogger("taciturn.service")
 TYPE = "/docs#problem-"

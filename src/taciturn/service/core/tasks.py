@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from taciturn.service.journal import Entry
-from taciturn.service.problems import Unavailable
-from taciturn.service.session import Session
-from taciturn.service.wire import Decide, Op, Reward
+from taciturn.service.api.problems import Unavailable
+from taciturn.service.core.operations import Decide, Op, Reward
+from taciturn.service.core.session import Session
+from taciturn.service.journal.base import Entry
 
 Waiter = asyncio.Future[Any] | Future[Any]
 Answer = tuple[Waiter, Any, Exception | None]

@@ -11,8 +11,8 @@ from taciturn.agents.ledger import PENDING, REWARDED
 from taciturn.contracts import Decision, Explanation
 from taciturn.errors import InvalidData, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.registry import METHODS, make, unknown_name
-from taciturn.service import wire
-from taciturn.service.wire import (
+from taciturn.service.core import operations as wire
+from taciturn.service.core.operations import (
     AddArm,
     Create,
     Decide,

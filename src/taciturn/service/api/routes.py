@@ -8,13 +8,25 @@ from typing import Annotated, Any
 
 import msgspec
 
-from taciturn.service.limits import Limits
-from taciturn.service.metrics import Metrics
-from taciturn.service.problems import Problem, Unavailable
-from taciturn.service.service import Service
-from taciturn.service.tasks import Look, Rewards, Task
-from taciturn.service.wire import NAME as NAME  # noqa: PLC0414 - the page has names in its paths too
-from taciturn.service.wire import AddArm, Ask, Create, Decide, Delete, Heard, Op, RetireArm, Reward, Withdraw, encode
+from taciturn.service.api.metrics import Metrics
+from taciturn.service.api.problems import Problem, Unavailable
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.operations import NAME as NAME  # noqa: PLC0414 - the page has names in its paths too
+from taciturn.service.core.operations import (
+    AddArm,
+    Ask,
+    Create,
+    Decide,
+    Delete,
+    Heard,
+    Op,
+    RetireArm,
+    Reward,
+    Withdraw,
+    encode,
+)
+from taciturn.service.core.service import Service
+from taciturn.service.core.tasks import Look, Rewards, Task
 
 Handler = Callable[[dict[str, str], bytes], Awaitable[bytes]]
 JSON, FILE = "application/json", "application/octet-stream"

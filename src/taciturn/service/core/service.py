@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from taciturn.errors import TaciturnError
-from taciturn.service.commit import GroupCommit
-from taciturn.service.journal import Journal, Record
-from taciturn.service.limits import Limits, TooMuch
-from taciturn.service.problems import Problem, Unavailable
-from taciturn.service.session import Session
-from taciturn.service.tasks import Look, Restored, Rewards, Task
-from taciturn.service.wire import KINDS, Create, Import, Op, op_of
-from taciturn.service.worker import Worker
+from taciturn.service.api.problems import Problem, Unavailable
+from taciturn.service.core.limits import Limits, TooMuch
+from taciturn.service.core.operations import KINDS, Create, Import, Op, op_of
+from taciturn.service.core.session import Session
+from taciturn.service.core.tasks import Look, Restored, Rewards, Task
+from taciturn.service.core.worker import Worker
+from taciturn.service.journal.base import Journal, Record
+from taciturn.service.journal.commit import GroupCommit
 
 log = logging.getLogger("taciturn.service")
 CATALOGUE = "/agents"
@@ -28,7 +28,7 @@ LONGEST_PAUSE = 30.0
 
 
 class Store(Protocol):
-    """Where snapshots are kept (`taciturn.service.snapshots.Snapshots`)."""
+    """Where snapshots are kept (`taciturn.service.journal.snapshots.Snapshots`)."""
 
     def put(self, agent: str, position: int, content: bytes | Callable[[Path], object]) -> None:
         """Keep a state."""

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from taciturn.contracts import Arm, Decision
 from taciturn.errors import InvalidContext, TaciturnError
-from taciturn.service.journal import Entry
+from taciturn.service.journal.base import Entry
 
 EXACT = 2**53
 """Whole numbers up to here are the same in every reader of JSON."""

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import msgspec
 
 from taciturn.errors import TaciturnError
-from taciturn.service import wire
-from taciturn.service.commit import Busy, GroupCommit
-from taciturn.service.limits import Limits, TooMuch
-from taciturn.service.problems import Problem, Unavailable, problem_of
-from taciturn.service.session import pending
-from taciturn.service.tasks import Batch, Restored, Rewards, Task, deliver, refused
-from taciturn.service.wire import AddArm, Create, Decide, Delete, Import, Op, RetireArm, Reward, Study, Told
+from taciturn.service.api.problems import Problem, Unavailable, problem_of
+from taciturn.service.core import operations as wire
+from taciturn.service.core.limits import Limits, TooMuch
+from taciturn.service.core.operations import AddArm, Create, Decide, Delete, Import, Op, RetireArm, Reward, Study, Told
+from taciturn.service.core.session import pending
+from taciturn.service.core.tasks import Batch, Restored, Rewards, Task, deliver, refused
+from taciturn.service.journal.commit import Busy, GroupCommit
 
 log = logging.getLogger("taciturn.service")
 

@@ -1,0 +1,1 @@
+"""The service over HTTP: routes, request schemas, problems, keys, metrics and the OpenAPI document."""

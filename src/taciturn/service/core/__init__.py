@@ -1,0 +1,1 @@
+"""Agents behind a journal: operations, sessions, the worker thread of each agent, and the service that owns them."""

@@ -1,0 +1,1 @@
+"""Durable storage: the append-only journal in SQLite or PostgreSQL, group commit, snapshots and repair."""
