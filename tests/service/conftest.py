@@ -1,4 +1,4 @@
-"""Journals of both kinds, on a real file system and a real PostgreSQL server that is made for this session."""
+"""Journals of both kinds, on a real file system and on a PostgreSQL server that is started for this session."""
 
 import os
 import shutil
@@ -33,9 +33,9 @@ def postgres():
     if programs is None:
         reason = "no PostgreSQL server on this machine; on Debian: apt-get install postgresql"
         pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="taciturn-pg-"))  # short, as names of sockets must be
+    folder = Path(tempfile.mkdtemp(prefix="taciturn-pg-"))  # short, as socket paths must be
     as_user = []
-    if os.getuid() == 0:  # whom initdb refuses
+    if os.getuid() == 0:  # initdb refuses to run as root
         shutil.chown(folder, "nobody")
         as_user = ["setpriv", "--reuid=nobody", "--clear-groups"]
 
@@ -51,7 +51,7 @@ def postgres():
 
 
 class SQLiteStore:
-    """A place for one journal, and a way to its tables behind the journal's back."""
+    """Opens one SQLite journal, and changes its tables without it."""
 
     kind = "sqlite"
 
@@ -69,7 +69,7 @@ class SQLiteStore:
 
 
 class PostgresStore:
-    """The same, in a schema of its own."""
+    """Opens one PostgreSQL journal in a schema of its own, and changes its tables without it."""
 
     kind = "postgres"
 
@@ -89,7 +89,7 @@ class PostgresStore:
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
 def new_store(request, tmp_path_factory):
-    """Makes places for journals of one kind, empty ones."""
+    """Creates empty stores of one kind."""
     if request.param == "postgres":
         conninfo = request.getfixturevalue("postgres")
         return lambda: PostgresStore(conninfo)
@@ -98,11 +98,11 @@ def new_store(request, tmp_path_factory):
 
 @pytest.fixture
 def store(new_store):
-    """One such place."""
+    """One empty store of each kind."""
     return new_store()
 
 
 @pytest.fixture
 def server(postgres):
-    """One on PostgreSQL."""
+    """One empty store on PostgreSQL."""
     return PostgresStore(postgres)

@@ -1,4 +1,4 @@
-"""Order, groups, failures and the end, with a journal that waits until it is told to go on."""
+"""Group commit: order, grouping, failures and closing, on a journal whose appends the test releases."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ from taciturn.service.journal.sqlite import SQLiteJournal
 
 
 class Gated:
-    """Says when an append has begun, and goes on when `go` gets an outcome: None or an error."""
+    """Puts into `begun` when an append has begun, and blocks until `go` has an outcome: None or an error to raise."""
 
     def __init__(self):
         self.appends, self.begun, self.go = [], SimpleQueue(), SimpleQueue()
@@ -38,36 +38,36 @@ def entries(*bodies):
 
 @pytest.fixture
 def gated():
-    journal, told = Gated(), []
+    journal, results = Gated(), []
     commit = GroupCommit(journal, waiting=5, batch=4)
 
     def submit(name, *bodies):
-        commit.submit(entries(*bodies), lambda error, position: told.append((name, error, position)))
+        commit.submit(entries(*bodies), lambda error, position: results.append((name, error, position)))
 
-    yield journal, commit, submit, told
+    yield journal, commit, submit, results
     for _ in range(100):
         journal.go.put(None)
     commit.close()
 
 
-def test_what_gathers_while_the_disk_is_busy_goes_in_one_append_in_order(gated):
-    journal, commit, submit, told = gated
+def test_submissions_during_an_append_go_into_the_next_one_in_order(gated):
+    journal, commit, submit, results = gated
     submit("a", 1)
     assert journal.begun.get(timeout=30) == 1
     submit("b", 2, 3)
     submit("nothing")
     submit("c", 4, 5)
     submit("d", 6)
-    assert told == []  # nothing is acknowledged before it is durable
+    assert results == []  # no callback before the entries are durable
     for _ in range(3):
         journal.go.put(None)
     commit.close()
-    assert journal.appends == [entries(1), entries(2, 3, 4, 5), entries(6)]  # four close a batch
-    assert told == [("a", None, 1), ("b", None, 3), ("nothing", None, 3), ("c", None, 5), ("d", None, 6)]
+    assert journal.appends == [entries(1), entries(2, 3, 4, 5), entries(6)]  # four entries fill a batch
+    assert results == [("a", None, 1), ("b", None, 3), ("nothing", None, 3), ("c", None, 5), ("d", None, 6)]
 
 
-def test_a_full_queue_says_so_at_once_and_takes_nothing(gated):
-    journal, commit, submit, told = gated
+def test_full_queue_raises_busy(gated):
+    journal, commit, submit, results = gated
     submit("under way", 0)
     journal.begun.get(timeout=30)
     for number in range(5):
@@ -77,15 +77,15 @@ def test_a_full_queue_says_so_at_once_and_takes_nothing(gated):
     for _ in range(3):
         journal.go.put(None)
     commit.close()
-    assert [name for name, *_ in told] == ["under way"] + ["waiting"] * 5
+    assert [name for name, *_ in results] == ["under way"] + ["waiting"] * 5
     with pytest.raises(TaciturnError, match="closed"):
         submit("late", 1)
     commit.close()
 
 
-def test_an_error_fails_its_group_and_all_behind_it_until_the_owner_resumes(gated):
-    journal, commit, submit, told = gated
-    full = JournalFull("no room")
+def test_error_fails_its_group_and_all_later_submissions_until_resume(gated):
+    journal, commit, submit, results = gated
+    full = JournalFull("disk full")
     submit("before", 1)
     journal.begun.get(timeout=30)
     submit("failing", 2)
@@ -94,61 +94,61 @@ def test_an_error_fails_its_group_and_all_behind_it_until_the_owner_resumes(gate
     assert journal.begun.get(timeout=30) == 2
     submit("queued", 4)
     journal.go.put(full)
-    heard = threading.Event()
-    commit.submit(entries(5), lambda error, _: (told.append(("after", error, 0)), heard.set()))
-    assert heard.wait(30)
-    assert journal.begun.empty()  # neither was even tried
+    called = threading.Event()
+    commit.submit(entries(5), lambda error, _: (results.append(("after", error, 0)), called.set()))
+    assert called.wait(30)
+    assert journal.begun.empty()  # neither was tried
     commit.resume()
-    submit("anew", 6)
+    submit("resumed", 6)
     journal.go.put(None)
     commit.close()
     failed = ["failing", "same group", "queued", "after"]
-    assert told == [("before", None, 1), *((name, full, 0) for name in failed), ("anew", None, 2)]
+    assert results == [("before", None, 1), *((name, full, 0) for name in failed), ("resumed", None, 2)]
     assert journal.appends == [entries(1), entries(6)]
 
 
-def test_what_still_waits_when_the_owner_resumes_is_of_the_old_state_and_fails(gated):
-    """The thread is kept busy telling the first failure while the owner resumes and goes on."""
-    journal, commit, submit, told = gated
-    full, telling, resumed = JournalFull("no room"), threading.Event(), threading.Event()
-    commit.submit(entries(1), lambda *_: (telling.set(), resumed.wait(30)))
+def test_submissions_queued_before_resume_fail(gated):
+    """The first failure's callback blocks the thread until the owner has resumed and submitted again."""
+    journal, commit, submit, results = gated
+    full, notifying, resumed = JournalFull("disk full"), threading.Event(), threading.Event()
+    commit.submit(entries(1), lambda *_: (notifying.set(), resumed.wait(30)))
     journal.begun.get(timeout=30)
     submit("old", 2)
     journal.go.put(full)
-    assert telling.wait(30)
+    assert notifying.wait(30)
     commit.resume()
     submit("new", 3)
     resumed.set()
     journal.go.put(None)
     commit.close()
-    assert told == [("old", full, 0), ("new", None, 1)]
+    assert results == [("old", full, 0), ("new", None, 1)]
     assert journal.appends == [entries(3)]
 
 
-def test_a_done_that_raises_is_logged_and_the_others_are_told(gated, caplog):
-    journal, commit, submit, told = gated
+def test_callback_that_raises_is_logged_and_the_others_are_called(gated, caplog):
+    journal, commit, submit, results = gated
 
-    def careless(*_):
-        raise RuntimeError("careless")
+    def failing(*_):
+        raise RuntimeError("bad callback")
 
-    commit.submit(entries(1), careless)
+    commit.submit(entries(1), failing)
     submit("other", 2)
     journal.go.put(None)
     journal.go.put(None)
     with caplog.at_level(logging.ERROR):
         commit.close()
-    assert told == [("other", None, 2)]
-    assert "careless" in caplog.text
+    assert results == [("other", None, 2)]
+    assert "bad callback" in caplog.text
 
 
 @given(sizes=st.lists(st.integers(0, 5), max_size=60), batch=st.integers(1, 20))
 @settings(deadline=None, max_examples=25)
-def test_on_a_real_journal_everything_is_there_once_in_order_at_the_position_told(tmp_path_factory, sizes, batch):
-    told, bodies = [], iter(range(1000))
+def test_entries_are_in_a_real_journal_once_in_order_at_the_reported_position(tmp_path_factory, sizes, batch):
+    results, bodies = [], iter(range(1000))
     with closing(SQLiteJournal(tmp_path_factory.mktemp("journal") / "journal.db")) as journal:
         with closing(GroupCommit(journal, batch=batch)) as commit:
             for size in sizes:
                 group = entries(*(next(bodies) for _ in range(size)))
-                commit.submit(group, lambda error, position: told.append((error, position)))
-        assert told == [(None, sum(sizes[: place + 1])) for place in range(len(sizes))]
+                commit.submit(group, lambda error, position: results.append((error, position)))
+        assert results == [(None, sum(sizes[: i + 1])) for i in range(len(sizes))]
         assert [int(record.body) for record in journal.read()] == list(range(sum(sizes)))

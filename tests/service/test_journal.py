@@ -1,4 +1,4 @@
-"""What a journal promises, on SQLite and on PostgreSQL; then what the SQLite file promises under damage."""
+"""Journals on SQLite and PostgreSQL: append, read, verify, lock; then repair and backup of the SQLite file."""
 
 import os
 import random
@@ -21,11 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.errors import TaciturnError
-from taciturn.service.journal import base as shared
-from taciturn.service.journal import sqlite
-from taciturn.service.journal.base import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record
+from taciturn.service.journal import sql
+from taciturn.service.journal.base import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record, chain
 from taciturn.service.journal.postgres import PostgresJournal
-from taciturn.service.journal.sqlite import SQLiteJournal, backup, examine, repair, restore
+from taciturn.service.journal.repair import backup, repair, restore
+from taciturn.service.journal.sqlite import SQLiteJournal
+from taciturn.service.journal.sqlite_file import beside, examine
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
 ENTRIES = st.builds(Entry, NAMES, NAMES, st.binary(max_size=12))
@@ -36,7 +37,7 @@ def numbered(start, stop, size=1):
 
 
 def filled(path, groups=5, size=1):
-    """A journal with groups of two records, and what is in it."""
+    """Create a journal with groups of two records and one key; returns its records."""
     with closing(SQLiteJournal(path)) as journal:
         for group in range(groups):
             journal.append(numbered(2 * group, 2 * group + 2, size))
@@ -62,51 +63,51 @@ def one_line(error):
 
 @given(groups=st.lists(st.lists(ENTRIES, max_size=4), max_size=5), reopen_at=st.integers(0, 5))
 @settings(deadline=None, max_examples=50)
-def test_what_was_appended_is_read_back_in_order_from_any_position(new_store, groups, reopen_at):
-    store, wanted = new_store(), []
+def test_appended_entries_are_read_back_in_order_from_any_position(new_store, groups, reopen_at):
+    store, expected = new_store(), []
     journal = store.open()
     for number, group in enumerate(groups):
         if number == reopen_at:
             journal.close()
             journal = store.open()
-        assert journal.append(group) == len(wanted) + len(group)
-        wanted += [Record(len(wanted) + place, *entry) for place, entry in enumerate(group, start=1)]
-        assert journal.last() == len(wanted)
-    assert list(journal.read()) == wanted
+        assert journal.append(group) == len(expected) + len(group)
+        expected += [Record(len(expected) + place, *entry) for place, entry in enumerate(group, start=1)]
+        assert journal.last() == len(expected)
+    assert list(journal.read()) == expected
     journal.close()
     with closing(store.open()) as journal:
-        assert journal.last() == len(wanted)
-        for after in range(len(wanted) + 2):
-            assert list(journal.read(after)) == wanted[after:]
-        assert len({journal.digest_at(position) for position in range(len(wanted) + 1)}) == len(wanted) + 1
-        assert journal.digest_at(len(wanted) + 1) is None
+        assert journal.last() == len(expected)
+        for after in range(len(expected) + 2):
+            assert list(journal.read(after)) == expected[after:]
+        assert len({journal.digest_at(position) for position in range(len(expected) + 1)}) == len(expected) + 1
+        assert journal.digest_at(len(expected) + 1) is None
 
 
-def test_reading_goes_on_over_many_pages_while_more_is_appended(store):
+def test_read_spans_pages_and_stops_at_the_last_record_of_its_start(store):
     with closing(store.open()) as journal:
-        journal.append(numbered(0, 2 * shared.PAGE + 1))
+        journal.append(numbered(0, 2 * sql.PAGE + 1))
         for record in journal.read():
             journal.append(numbered(0, 1))
-            assert record.position <= 2 * shared.PAGE + 1
-        assert len(list(journal.read())) == journal.last() == 2 * (2 * shared.PAGE + 1)
+            assert record.position <= 2 * sql.PAGE + 1
+        assert len(list(journal.read())) == journal.last() == 2 * (2 * sql.PAGE + 1)
 
 
 @given(data=st.data())
 @settings(deadline=None, max_examples=60)
-def test_a_changed_missing_or_moved_record_is_noticed_at_its_position(new_store, data):
+def test_changed_missing_or_moved_record_is_reported_at_its_position(new_store, data):
     store, total = new_store(), data.draw(st.integers(2, 6))
     with closing(store.open()) as journal:
         journal.append([data.draw(ENTRIES) for _ in range(total)])
         originals = list(journal.read())
     position = data.draw(st.integers(1, total))
-    match data.draw(st.sampled_from(["byte", "name", "border", "digest", "delete", "swap", "extra"])):
+    match data.draw(st.sampled_from(["byte", "name", "boundary", "digest", "delete", "swap", "extra"])):
         case "byte":
             body = bytearray(originals[position - 1].body or b"+")
             body[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
             store.tamper("UPDATE taciturn_records SET body = ? WHERE position = ?", bytes(body), position)
         case "name":
             store.tamper("UPDATE taciturn_records SET agent = agent || 'x' WHERE position = ?", position)
-        case "border":  # a letter moves from one column to the next
+        case "boundary":  # a letter moves from one column to the next
             both = originals[position - 1].agent + (originals[position - 1].kind or "x")
             agent, kind = both[: len(originals[position - 1].agent) + 1], both[len(originals[position - 1].agent) + 1 :]
             store.tamper("UPDATE taciturn_records SET agent = ?, kind = ? WHERE position = ?", agent, kind, position)
@@ -121,7 +122,7 @@ def test_a_changed_missing_or_moved_record_is_noticed_at_its_position(new_store,
             position = min(position, other)
         case "extra":
             position = total + 1
-            digest = shared.chain(original_digest(originals, total), position, "a", "b", b"c")
+            digest = chain(original_digest(originals, total), position, "a", "b", b"c")
             store.tamper("INSERT INTO taciturn_records VALUES (?, 'a', 'b', ?, ?)", position, b"c", digest)
     with closing(store.open()) as journal:
         seen = []
@@ -131,7 +132,7 @@ def test_a_changed_missing_or_moved_record_is_noticed_at_its_position(new_store,
         assert seen == originals[: len(seen)]
 
 
-def test_a_lost_end_is_noticed_before_anything_is_appended_to_it(store):
+def test_lost_tail_is_detected_before_an_append(store):
     with closing(store.open()) as journal:
         journal.append(numbered(0, 5))
     store.tamper("DELETE FROM taciturn_records WHERE position >= 4")
@@ -140,7 +141,7 @@ def test_a_lost_end_is_noticed_before_anything_is_appended_to_it(store):
 
 
 @pytest.mark.parametrize("bad", [Entry("a\0", "kind", b""), Entry("a", "\ud800", b"")])
-def test_an_entry_that_cannot_be_kept_changes_nothing(store, bad):
+def test_entry_that_cannot_be_stored_changes_nothing(store, bad):
     with closing(store.open()) as journal:
         journal.append(numbered(0, 1))
         with pytest.raises(TaciturnError, match="zero character or half a character"):
@@ -149,8 +150,8 @@ def test_an_entry_that_cannot_be_kept_changes_nothing(store, bad):
         assert [record.body for record in journal.read()] == [b"0 ", b"1 "]
 
 
-def test_an_append_whose_outcome_was_lost_is_found_again(store, monkeypatch):
-    """The connection breaks after the server has written, before it has said so."""
+def test_append_that_was_written_without_an_acknowledgement_is_kept(store, monkeypatch):
+    """The connection breaks after the commit and before its acknowledgement."""
     with closing(store.open()) as journal:
         journal.append(numbered(0, 1))
         whole = journal.transaction
@@ -159,7 +160,7 @@ def test_an_append_whose_outcome_was_lost_is_found_again(store, monkeypatch):
         def broken():
             with whole():
                 yield
-            raise JournalUnavailable("hung up")
+            raise JournalUnavailable("connection lost")
 
         with monkeypatch.context() as patch, pytest.raises(JournalUnavailable):
             patch.setattr(journal, "transaction", broken)
@@ -168,7 +169,7 @@ def test_an_append_whose_outcome_was_lost_is_found_again(store, monkeypatch):
         assert [record.body for record in journal.read()] == [b"0 ", b"1 ", b"2 "]
 
 
-def test_a_second_writer_is_refused_at_once_and_let_in_later(store):
+def test_second_writer_is_refused_until_the_first_closes(store):
     with closing(store.open()):
         with pytest.raises(JournalUnavailable, match="in use by") as error:
             store.open()
@@ -179,7 +180,7 @@ def test_a_second_writer_is_refused_at_once_and_let_in_later(store):
         journal.append(numbered(0, 1))
 
 
-def test_keys_are_kept_replaced_and_dropped(store):
+def test_keys_are_stored_replaced_and_dropped(store):
     with closing(store.open()) as journal:
         journal.put_key(Key("web", b"\0" * 32, "read"))
         journal.put_key(Key("web", b"\xff" * 32, "write"))
@@ -191,24 +192,24 @@ def test_keys_are_kept_replaced_and_dropped(store):
         assert list(names(journal)) == ["web"]
 
 
-def test_migrations_happen_together_or_not_at_all_and_newer_tables_are_refused(store, monkeypatch):
+def test_migrations_are_atomic_and_a_newer_schema_is_refused(store, monkeypatch):
     def add(journal):
         journal.write("CREATE TABLE taciturn_extra (value TEXT)")
 
-    def stumble(journal):
+    def fail(journal):
         journal.write("INSERT INTO taciturn_extra VALUES ('x')")
         raise RuntimeError("in the middle")
 
     with closing(store.open()) as journal:
         journal.append(numbered(0, 3))
     with monkeypatch.context() as patch:
-        patch.setattr(shared, "MIGRATIONS", [*shared.MIGRATIONS, add, stumble])
+        patch.setattr(sql, "MIGRATIONS", [*sql.MIGRATIONS, add, fail])
         with pytest.raises(RuntimeError):
             store.open()
-    with closing(store.open()) as journal:  # still the old one
+    with closing(store.open()) as journal:  # still the old schema
         journal.append(numbered(3, 4))
     with monkeypatch.context() as patch:
-        patch.setattr(shared, "MIGRATIONS", [*shared.MIGRATIONS, add])
+        patch.setattr(sql, "MIGRATIONS", [*sql.MIGRATIONS, add])
         with closing(store.open()) as journal:
             assert len(list(journal.read())) == 4
     with pytest.raises(TaciturnError, match=r"written by a newer taciturn \(schema 2, this one knows 1\)") as error:
@@ -230,8 +231,8 @@ while True:
 """
 
 
-def test_what_was_acknowledged_survives_kill_9(store):
-    """Twenty times, each after a number of acknowledgements that a seed chose."""
+def test_acknowledged_appends_survive_kill_9(store):
+    """Twenty kills, each after a seeded random number of acknowledgements."""
     cls = SQLiteJournal if store.kind == "sqlite" else PostgresJournal
     script = CHILD.format(kind=store.kind, cls=cls.__name__, address=store.address)
     draw, acknowledged = random.Random(0), 0  # noqa: S311 - nothing secret
@@ -249,26 +250,26 @@ def test_what_was_acknowledged_survives_kill_9(store):
 
 
 def reopened(store):
-    """PostgreSQL may take a moment to notice that somebody died."""
+    """Open again; PostgreSQL may take a moment to release the lock of a killed process."""
     for _ in range(1000):
         try:
             return store.open()
         except JournalUnavailable as error:
             assert store.kind == "postgres", error
-    raise AssertionError("the lock of a dead process stays")
+    raise AssertionError("the lock of a killed process was never released")
 
 
 # --- PostgreSQL ---
 
 
-def hang_up(store):
+def disconnect(store):
     store.tamper("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
 
 
-def test_a_lost_connection_fails_one_append_and_is_made_anew(server):
+def test_lost_connection_fails_one_append_then_reconnects(server):
     with closing(server.open()) as journal:
         journal.append(numbered(0, 2))
-        hang_up(server)
+        disconnect(server)
         with pytest.raises(JournalUnavailable) as error:
             journal.append(numbered(2, 3))
         assert one_line(error)
@@ -277,10 +278,10 @@ def test_a_lost_connection_fails_one_append_and_is_made_anew(server):
             server.open()
 
 
-def test_who_lost_the_connection_does_not_write_over_what_another_wrote(server):
+def test_journal_that_lost_its_connection_refuses_to_follow_another_writer(server):
     with closing(server.open()) as journal:
         journal.append(numbered(0, 2))
-        hang_up(server)
+        disconnect(server)
         with pytest.raises(JournalUnavailable):
             list(journal.keys())
         with closing(server.open()) as other:
@@ -289,9 +290,9 @@ def test_who_lost_the_connection_does_not_write_over_what_another_wrote(server):
             journal.append(numbered(2, 3))
 
 
-def test_the_server_is_asked_to_wait_for_its_disk_and_errors_are_one_line(server):
-    careless = server.address.replace("-c ", "-c synchronous_commit=off -c ")
-    with closing(PostgresJournal(careless)) as journal, journal.transaction():
+def test_commits_wait_for_the_disk_and_errors_are_one_line(server):
+    asynchronous = server.address.replace("-c ", "-c synchronous_commit=off -c ")
+    with closing(PostgresJournal(asynchronous)) as journal, journal.transaction():
         assert journal.query("SHOW synchronous_commit") == [("on",)]
     for address in ("host=/nowhere password=secret", "not a conninfo"):
         with pytest.raises(TaciturnError) as error:
@@ -300,7 +301,7 @@ def test_the_server_is_asked_to_wait_for_its_disk_and_errors_are_one_line(server
         assert "secret" not in str(error.value)
     with closing(psycopg.connect(server.address, autocommit=True)) as db:
         db.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
-    with pytest.raises(TaciturnError, match="encoding LATIN1; make one with UTF8"):
+    with pytest.raises(TaciturnError, match="encoding LATIN1; create one with UTF8"):
         PostgresJournal(re.sub("dbname=[a-z]+", "dbname=old", server.address))
 
 
@@ -309,13 +310,13 @@ def test_the_server_is_asked_to_wait_for_its_disk_and_errors_are_one_line(server
 
 @pytest.fixture
 def memory(tmp_path):
-    """A folder in memory where there is such a thing, for thousands of damaged files."""
+    """A folder in memory if the system has one, for thousands of damaged files."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as folder:  # noqa: S108
         yield Path(folder)
 
 
 def legible(content, length, records, path):
-    """The slow way: what plain SQLite gives of these bytes, with zeros behind the cut, up to a fault."""
+    """Oracle: the good records that plain SQLite reads from these bytes, padded with zeros to `length`."""
     path.write_bytes(content.ljust(length, b"\0"))
     good = []
     with closing(sqlite3.connect(path)) as db:
@@ -332,12 +333,10 @@ def legible(content, length, records, path):
 
 
 def original_digest(records, position):
-    return list(
-        accumulate(records[:position], lambda digest, record: shared.chain(digest, *record), initial=bytes(16))
-    )[-1]
+    return list(accumulate(records[:position], lambda digest, record: chain(digest, *record), initial=bytes(16)))[-1]
 
 
-def test_a_file_cut_anywhere_in_its_last_page_says_what_is_good_and_repair_keeps_it(memory):
+def test_truncated_file_reports_the_last_good_record_and_repair_keeps_up_to_it(memory):
     records = filled(memory / "whole.db", groups=30, size=60)
     whole = (memory / "whole.db").read_bytes()
     assert len(whole) > 3 * 4096
@@ -363,24 +362,24 @@ def test_a_file_cut_anywhere_in_its_last_page_says_what_is_good_and_repair_keeps
     assert len(positions) > 3  # every page was hit
 
 
-def snapshot_of_running(path, folder):
-    """The files as kill -9 would leave them; copied by another process, as closing a file here would drop its locks."""
+def copy_while_running(path, folder):
+    """The files as kill -9 would leave them; another process copies, as closing a file here would drop its locks."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     subprocess.run(["cp", path, f"{path}-wal", folder], check=True)  # noqa: S607 - the one that is there
     return folder / path.name
 
 
-def test_a_wal_cut_anywhere_gives_the_transactions_before_the_cut(memory):
+def test_truncated_wal_keeps_the_transactions_before_the_cut(memory):
     path, ends = memory / "journal.db", []
     with closing(SQLiteJournal(path)) as journal:
         journal.append(numbered(0, 3))
-    with closing(SQLiteJournal(path)) as journal:  # which has put those three into the main file
+    with closing(SQLiteJournal(path)) as journal:  # a checkpoint has moved those three into the main file
         for group in range(6):
             journal.append(numbered(3 + 2 * group, 5 + 2 * group, size=700 * (group % 2)))
             ends.append(Path(f"{path}-wal").stat().st_size)
         records = list(journal.read())
-        copy = snapshot_of_running(path, memory / "copy")
+        copy = copy_while_running(path, memory / "copy")
     main, wal = copy.read_bytes(), Path(f"{copy}-wal").read_bytes()
     assert len(wal) == ends[-1]
     assert all(one < two for one, two in pairwise(ends))
@@ -393,10 +392,10 @@ def test_a_wal_cut_anywhere_gives_the_transactions_before_the_cut(memory):
             assert journal.append(numbered(0, 1)) == len(found) + 1
 
 
-def test_a_flipped_bit_anywhere_is_noticed_or_matters_to_nothing(memory):
+def test_flipped_bit_is_detected_or_changes_no_record(memory):
     records = filled(memory / "whole.db", groups=20, size=60)
     whole = (memory / "whole.db").read_bytes()
-    draw, path, noticed = random.Random(0), memory / "journal.db", 0  # noqa: S311 - nothing secret
+    draw, path, detected = random.Random(0), memory / "journal.db", 0  # noqa: S311 - nothing secret
     bits = [*range(8 * 100), *draw.sample(range(8 * len(whole)), 800)]  # all of SQLite's header, and some of the rest
     for bit in bits:
         damaged = bytearray(whole)
@@ -408,12 +407,12 @@ def test_a_flipped_bit_anywhere_is_noticed_or_matters_to_nothing(memory):
             assert contents(path) == records
         except TaciturnError as error:
             assert isinstance(error, DamagedJournal) or "newer taciturn" in str(error)
-            noticed += 1
+            detected += 1
             assert "\n" not in str(error)
-    assert 0.2 < noticed / len(bits) < 0.9
+    assert 0.2 < detected / len(bits) < 0.9
 
 
-def test_damage_beside_the_records_is_noticed_on_opening_and_costs_none_of_them(tmp_path):
+def test_damage_outside_the_records_is_detected_on_opening_and_loses_no_record(tmp_path):
     path = tmp_path / "journal.db"
     records = filled(path)
     with closing(sqlite3.connect(path)) as db:
@@ -428,7 +427,7 @@ def test_damage_beside_the_records_is_noticed_on_opening_and_costs_none_of_them(
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"not a database at all\n" * 500])
-def test_what_is_no_journal_is_not_taken_for_an_empty_one(tmp_path, content):
+def test_other_file_is_not_taken_for_an_empty_journal(tmp_path, content):
     path = tmp_path / "journal.db"
     path.write_bytes(content)
     with pytest.raises(DamagedJournal, match="last good record is 0; .*taciturn repair --data-dir") as error:
@@ -444,7 +443,7 @@ def test_what_is_no_journal_is_not_taken_for_an_empty_one(tmp_path, content):
 
 
 def damage(path):
-    """Records 1 to 10, of which the 7th was changed, the last ones only in the -wal."""
+    """A copy with records 1 to 10, the 7th changed and the last ones only in the -wal; and the original records."""
     records = filled(path.parent / "first.db", groups=3)
     shutil.copy(path.parent / "first.db", path)
     with closing(SQLiteJournal(path)) as journal:
@@ -452,11 +451,11 @@ def damage(path):
         records = list(journal.read())
         with journal.transaction():
             journal.write("UPDATE taciturn_records SET body = ? WHERE position = 7", [(b"other",)])
-        copy = snapshot_of_running(path, path.parent / "copy")
+        copy = copy_while_running(path, path.parent / "copy")
     return copy, records
 
 
-def test_repair_keeps_the_good_beginning_and_moves_the_rest_aside(tmp_path):
+def test_repair_keeps_the_records_before_the_fault_and_moves_the_file_aside(tmp_path):
     path, records = damage(tmp_path / "journal.db")
     before = [file.read_bytes() for file in (path, Path(f"{path}-wal"))]
     assert repair(path) == (6, 4)
@@ -466,13 +465,13 @@ def test_repair_keeps_the_good_beginning_and_moves_the_rest_aside(tmp_path):
         assert list(journal.read()) == records[:6]
         assert list(journal.keys()) == [Key("web", b"d" * 32, "write")]
         journal.append(numbered(0, 1))
-    assert repair(path) == (7, 0)  # nothing is wrong, nothing is done
+    assert repair(path) == (7, 0)  # without a fault nothing is changed
     files = {file.name for file in path.parent.iterdir() if file.stat().st_size}
     assert files - {"journal.db-shm"} == {"journal.db", "journal.db.lock", aside.name, f"{aside.name}-wal"}
 
 
 @pytest.mark.parametrize("step", range(6))
-def test_a_crash_in_a_repair_leaves_the_damaged_journal_or_the_repaired_one(tmp_path, monkeypatch, step):
+def test_crash_during_repair_leaves_the_damaged_journal_or_the_repaired_one(tmp_path, monkeypatch, step):
     path, records = damage(tmp_path / "journal.db")
     steps = iter(range(100))
 
@@ -503,7 +502,7 @@ def test_a_crash_in_a_repair_leaves_the_damaged_journal_or_the_repaired_one(tmp_
     assert not list(path.parent.glob("*.repaired*"))
 
 
-def test_backups_are_taken_while_others_write_and_restored_where_nothing_is(tmp_path):
+def test_backup_during_writes_can_be_restored(tmp_path):
     path, stop = tmp_path / "journal.db", threading.Event()
     with closing(SQLiteJournal(path)) as journal:
         journal.append(numbered(0, 10))
@@ -515,7 +514,7 @@ def test_backups_are_taken_while_others_write_and_restored_where_nothing_is(tmp_
 
         writer = threading.Thread(target=write)
         writer.start()
-        lasts = [journal.backup(tmp_path / f"backup-{number}") for number in range(5)]
+        lasts = [backup(path, tmp_path / f"backup-{number}") for number in range(5)]
         stop.set()
         writer.join()
         records = list(journal.read())
@@ -528,7 +527,7 @@ def test_backups_are_taken_while_others_write_and_restored_where_nothing_is(tmp_
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_bad_backup_is_neither_made_nor_restored_and_nothing_is_overwritten(tmp_path):
+def test_damaged_backup_is_neither_made_nor_restored_and_nothing_is_overwritten(tmp_path):
     path, _ = damage(tmp_path / "journal.db")
     with pytest.raises(DamagedJournal, match="record 7 was changed; the last good record is 6; nothing was copied"):
         backup(path, tmp_path / "backup")
@@ -547,18 +546,19 @@ def test_a_bad_backup_is_neither_made_nor_restored_and_nothing_is_overwritten(tm
 
 @pytest.fixture
 def no_large_files():
-    """Files can grow to 200 kB, as on a disk with a quota."""
+    """Limit files to 200 kB when called, as on a disk with a quota."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("cause", ["full", "quota"])
-def test_without_room_nothing_changes_and_with_room_it_goes_on(tmp_path, no_large_files, cause):
+def test_full_disk_changes_nothing_and_appends_work_again_with_space(tmp_path, no_large_files, cause):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with closing(SQLiteJournal(tmp_path / "journal.db")) as journal:
         with pytest.raises(JournalFull if cause == "full" else JournalUnavailable) as error:
-            journal._connection().execute("PRAGMA max_page_count = 40") if cause == "full" else no_large_files()
+            connection = journal._connection()  # private: no public statement can fill a disk on purpose
+            connection.execute("PRAGMA max_page_count = 40") if cause == "full" else no_large_files()
             for group in range(1000):
                 journal.append(numbered(3 * group, 3 * group + 3, size=1000))
         assert one_line(error)
@@ -566,14 +566,14 @@ def test_without_room_nothing_changes_and_with_room_it_goes_on(tmp_path, no_larg
         assert len(list(journal.read())) == journal.last() == 3 * group
         with pytest.raises(JournalUnavailable):
             journal.append(numbered(0, 3, size=100_000))
-        journal._connection().execute("PRAGMA max_page_count = 100000")
+        connection.execute("PRAGMA max_page_count = 100000")
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert journal.append(numbered(3 * group, 3 * group + 3)) == 3 * group + 3
     records = contents(tmp_path / "journal.db")
     assert [int(record.body.split()[0]) for record in records] == list(range(3 * group + 3))
 
 
-def test_what_durability_means_to_sqlite(tmp_path):
+def test_durability_sets_sqlite_synchronous(tmp_path):
     for durability, level in (("full", 2), ("normal", 1)):
         with closing(SQLiteJournal(tmp_path / durability, durability=durability)) as journal, journal.transaction():
             assert journal.query("PRAGMA synchronous") == [(level,)]
@@ -585,11 +585,11 @@ def test_what_durability_means_to_sqlite(tmp_path):
     assert one_line(error)
 
 
-def test_another_process_is_told_who_has_the_journal(tmp_path):
+def test_second_process_is_told_which_process_holds_the_lock(tmp_path):
     script = (
         f"from taciturn.service.journal.sqlite import SQLiteJournal; SQLiteJournal({str(tmp_path / 'journal.db')!r})"
     )
     with closing(SQLiteJournal(tmp_path / "journal.db")):
         other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert f"in use by process {os.getpid()}" in other.stderr.splitlines()[-1]
-    assert sqlite._beside(tmp_path / "journal.db", ".lock").exists()
+    assert beside(tmp_path / "journal.db", ".lock").exists()

@@ -1,3 +1,5 @@
+"""Snapshots: pruning, verification, crashes, and histories that the journal no longer has."""
+
 import logging
 import shutil
 
@@ -15,14 +17,14 @@ def found(snapshots, agent=AGENT):
     return [(position, path.read_bytes()) for position, path in snapshots.newest_first(agent)]
 
 
-def test_the_newest_come_first_old_ones_go_and_agents_do_not_mix(tmp_path):
+def test_newest_come_first_old_ones_are_removed_and_agents_are_separate(tmp_path):
     snapshots = Snapshots(tmp_path / "cache", keep=2)
     for position in (3, 20, 100):
         snapshots.put(AGENT, position, b"state %d" % position)
         snapshots.put("other", position, b"other")
-    snapshots.put(AGENT, 100, b"state anew")
+    snapshots.put(AGENT, 100, b"state again")
     for again in (snapshots, Snapshots(tmp_path / "cache")):
-        assert found(again) == [(100, b"state anew"), (20, b"state 20")]
+        assert found(again) == [(100, b"state again"), (20, b"state 20")]
         assert found(again, "other") == [(100, b"other"), (20, b"other")]
         assert found(again, "nobody") == []
     assert len(list((tmp_path / "cache").iterdir())) == 8
@@ -30,7 +32,7 @@ def test_the_newest_come_first_old_ones_go_and_agents_do_not_mix(tmp_path):
     assert not [path for path in (tmp_path / "cache").iterdir() if "passwd" in path.name or "other" in path.name]
 
 
-def test_an_agent_is_saved_by_its_own_hand(tmp_path):
+def test_state_can_be_written_by_a_function(tmp_path):
     agent = taciturn.LinUCB(arms=2)
     agent.decide([1.0, 2.0])
     snapshots = Snapshots(tmp_path)
@@ -41,7 +43,7 @@ def test_an_agent_is_saved_by_its_own_hand(tmp_path):
     assert isinstance(taciturn.load(path), taciturn.LinUCB)
 
 
-def test_every_cut_and_every_flipped_bit_is_left_out_and_logged(tmp_path, caplog):
+def test_truncated_or_changed_snapshot_is_skipped_and_logged(tmp_path, caplog):
     snapshots = Snapshots(tmp_path)
     snapshots.put(AGENT, 1, b"the older state")
     snapshots.put(AGENT, 2, b"the newer state")
@@ -61,11 +63,11 @@ def test_every_cut_and_every_flipped_bit_is_left_out_and_logged(tmp_path, caplog
 
 
 class Crash(BaseException):
-    """The power goes."""
+    """Stands for the loss of power."""
 
 
-@pytest.mark.parametrize("step", range(5))
-def test_a_crash_leaves_the_old_states_and_nothing_else(tmp_path, monkeypatch, step):
+@pytest.mark.parametrize("step", range(6))
+def test_crash_leaves_the_old_or_the_new_state(tmp_path, monkeypatch, step):
     snapshots = Snapshots(tmp_path, keep=1)
     snapshots.put(AGENT, 1, b"old")
     moves = iter(range(100))
@@ -73,7 +75,7 @@ def test_a_crash_leaves_the_old_states_and_nothing_else(tmp_path, monkeypatch, s
 
     def stop(*_):
         if next(moves) == step:
-            shutil.copytree(tmp_path, disk)  # what is there if everything ends now
+            shutil.copytree(tmp_path, disk)  # what a crash at this step would leave
             raise Crash
 
     for name in ("replace", "unlink"):
@@ -86,17 +88,17 @@ def test_a_crash_leaves_the_old_states_and_nothing_else(tmp_path, monkeypatch, s
     except Crash:
         pass
     else:
-        pytest.fail("there are more steps to crash at than this test thinks")
+        pytest.fail("put has fewer steps than this test expects")
     monkeypatch.undo()
     after = Snapshots(disk, keep=1)
-    old, new = (1, b"old"), (2, b"new")  # its header is moved into place second, and then the old one goes
-    assert found(after) == [[old], [old], [new, old], [new, old], [new]][step]
+    old, new = (1, b"old"), (2, b"new")  # the header is moved into place last, then the old one is removed
+    assert found(after) == [[old], [old], [old], [new, old], [new, old], [new]][step]
     after.put(AGENT, 3, b"next")
     assert found(after) == [(3, b"next")]
     assert len(list(disk.iterdir())) == 2
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path):
+def test_failed_write_leaves_the_old_state(tmp_path):
     snapshots = Snapshots(tmp_path)
     snapshots.put(AGENT, 1, b"old")
 
@@ -110,8 +112,8 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_state_of_a_history_that_the_journal_lost_is_of_no_use(tmp_path, caplog):
-    """As after restoring an older backup: the same positions come again with other records."""
+def test_state_of_a_history_that_the_journal_lost_is_skipped(tmp_path, caplog):
+    """As after restoring an older backup: the same positions have other records."""
 
     def journal(name, *bodies):
         opened = SQLiteJournal(tmp_path / name)
@@ -126,10 +128,10 @@ def test_a_state_of_a_history_that_the_journal_lost_is_of_no_use(tmp_path, caplo
     assert [position for position, _ in found(snapshots)] == [4, 2]
     second = journal("second", b"1", b"2", b"other", b"4")
     snapshots = Snapshots(tmp_path / "cache", history=second.digest_at)
-    assert found(snapshots) == [(2, b"first")]  # so far the histories agree
+    assert found(snapshots) == [(2, b"first")]  # both histories agree up to here
     snapshots.put(AGENT, 3, b"second")
     assert found(snapshots) == [(3, b"second"), (2, b"first")]
     assert "of a history that the journal does not have" in caplog.text
-    assert len(list((tmp_path / "cache").iterdir())) == 4  # what can never be used again is gone
+    assert len(list((tmp_path / "cache").iterdir())) == 4  # states of the lost history are removed
     first.close()
     second.close()

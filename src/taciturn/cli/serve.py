@@ -9,7 +9,7 @@ from taciturn.cli.shared import AsJson, lazy, out, print_json
 from taciturn.errors import TaciturnError
 
 running = lazy("taciturn.service.run")
-sqlite = lazy("taciturn.service.journal.sqlite")
+repairs = lazy("taciturn.service.journal.repair")
 keyring = lazy("taciturn.service.api.keys")
 journals = lazy("taciturn.service.journal.base")
 
@@ -101,19 +101,19 @@ def drop_key(
 @app.command(epilog="Example: taciturn backup taciturn.backup --data-dir ./taciturn-data")
 def backup(target: Annotated[Path, typer.Argument(help="The file to write.")], data_dir: DataDir = HERE) -> None:
     """Copy the journal to one file that is checked, also while the service runs."""
-    last = sqlite.backup(data_dir / running.JOURNAL, target)
+    last = repairs.backup(data_dir / running.JOURNAL, target)
     out.print(f"{target} holds the journal up to entry {last}")
 
 
 @app.command(epilog="Example: taciturn restore taciturn.backup --data-dir ./new")
 def restore(source: Annotated[Path, typer.Argument(help="A backup.")], data_dir: DataDir = HERE) -> None:
     """Make a data folder from a backup; one that has a journal is not touched."""
-    last = sqlite.restore(source, data_dir / running.JOURNAL)
+    last = repairs.restore(source, data_dir / running.JOURNAL)
     out.print(f"{data_dir} holds the journal up to entry {last}")
 
 
 @app.command(epilog="Example: taciturn repair --data-dir ./taciturn-data")
 def repair(data_dir: DataDir = HERE) -> None:
     """Keep what is good of a damaged journal, and move the damaged file aside."""
-    kept, dropped = sqlite.repair(data_dir / running.JOURNAL)
+    kept, dropped = repairs.repair(data_dir / running.JOURNAL)
     out.print(f"kept {kept} entries" + (f" and dropped {dropped}" if dropped else "; nothing was wrong"))

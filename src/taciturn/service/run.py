@@ -18,8 +18,8 @@ from taciturn.service.api.asgi import create_app
 from taciturn.service.api.keys import Keyring
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.service import Service
-from taciturn.service.journal.base import SQLJournal
 from taciturn.service.journal.snapshots import Snapshots
+from taciturn.service.journal.sql import SQLJournal
 from taciturn.service.journal.sqlite import SQLiteJournal
 from taciturn.service.web import add_page
 

@@ -1,4 +1,4 @@
-"""Group commit: while the disk is busy with some entries, others gather, and go to it in one append."""
+"""Group commit: entries that arrive while the disk is busy are appended together in the next write."""
 
 import logging
 import threading
@@ -14,26 +14,27 @@ log = logging.getLogger(__name__)
 
 
 class Busy(TaciturnError):
-    """More is waiting to be written than is worth waiting for; ask again later."""
+    """The queue of submissions is full; retry later."""
 
 
 class _Submission(NamedTuple):
-    era: int
+    epoch: int
     entries: Sequence[Entry]
     done: Done
 
 
 class GroupCommit:
-    """The one thread that appends. What waits goes to the journal in one append, in the order of submission.
+    """The one thread that appends: all queued submissions go to the journal in one append, in the order of submission.
 
-    Each submission's `done` is called on this thread, in order: with None and the position of its last entry once all
-    of it is durable, or with the error and 0. After an error nothing is appended until `resume`: everything that was
-    submitted before that fails as well, since it may build on what is lost. The owner makes its state anew from the
-    journal, where an entry that failed may be or not (a server can go away between writing and saying so), and resumes.
+    Each submission's callback `done` is called on this thread, in order: with None and the position of its last entry
+    once all of it is durable, or with the error and 0. After an error nothing is appended until `resume`: everything
+    submitted before `resume` fails as well, since it may depend on what was lost. The owner restores its state from the
+    journal and resumes; an entry that failed may still be in the journal (a server can be lost after it has written and
+    before it has answered).
 
     Arguments:
-        journal: where entries go; closing it is left to the owner.
-        waiting: submissions that may wait; one more is `Busy`.
+        journal: where entries go; the owner closes it.
+        waiting: submissions that may be queued; one more raises `Busy`.
         batch: entries after which an append takes no further submission.
     """
 
@@ -42,48 +43,48 @@ class GroupCommit:
         self._waiting = waiting
         self._batch = batch
         self._queue: SimpleQueue[_Submission | None] = SimpleQueue()
-        self._gate = threading.Lock()
+        self._lock = threading.Lock()
         self._closed = False
-        self._era = 0  # counts calls of resume
-        self._lost: tuple[int, Exception] = (-1, TaciturnError(""))  # the last era that failed, and why
-        self._thread = threading.Thread(target=self._work, name="taciturn-commit", daemon=True)
+        self._epoch = 0  # number of calls of resume
+        self._failed: tuple[int, Exception] = (-1, TaciturnError(""))  # the last epoch that failed, and its error
+        self._thread = threading.Thread(target=self._run, name="taciturn-commit", daemon=True)
         self._thread.start()
 
     def submit(self, entries: Sequence[Entry], done: Done) -> None:
-        """Hand entries over and return at once."""
-        with self._gate:
+        """Queue entries and return immediately."""
+        with self._lock:
             if self._closed:
-                raise TaciturnError("this group commit is closed; nothing can be submitted any more")
+                raise TaciturnError("this group commit is closed; open another one")
             if self._queue.qsize() >= self._waiting:
-                raise Busy(f"{self._waiting} submissions wait for the journal; try again later")
-            self._queue.put(_Submission(self._era, entries, done))
+                raise Busy(f"{self._waiting} submissions wait for the journal; retry later")
+            self._queue.put(_Submission(self._epoch, entries, done))
 
     def resume(self) -> None:
-        """Append again what is submitted from now on."""
-        with self._gate:
-            self._era += 1
+        """Append what is submitted from now on."""
+        with self._lock:
+            self._epoch += 1
 
     def close(self) -> None:
-        """Finish what was submitted, and stop."""
-        with self._gate:
+        """Append what is queued, and stop the thread."""
+        with self._lock:
             if not self._closed:
                 self._closed = True
                 self._queue.put(None)
         self._thread.join()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while (first := self._queue.get()) is not None:
             last = self._gather(group := [first])
-            era, error = self._lost
+            epoch, error = self._failed
             for submission in group:
-                if submission.era <= era:
-                    _tell(submission, error, 0)
-            self._append([submission for submission in group if submission.era > era])
+                if submission.epoch <= epoch:
+                    _notify(submission, error, 0)
+            self._append([submission for submission in group if submission.epoch > epoch])
             if last:
                 return
 
     def _gather(self, group: list[_Submission]) -> bool:
-        """Add what else waits, up to a bound; whether that was the end."""
+        """Add queued submissions up to the batch size; returns whether `close` was reached."""
         size = len(group[0].entries)
         while size < self._batch:
             try:
@@ -102,18 +103,18 @@ class GroupCommit:
         entries = [entry for submission in group for entry in submission.entries]
         try:
             position = self._journal.append(entries) - len(entries)
-        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-            self._lost = group[-1].era, error
+        except Exception as error:  # noqa: BLE001 - whatever it is, every callback must be called
+            self._failed = group[-1].epoch, error
             for submission in group:
-                _tell(submission, error, 0)
+                _notify(submission, error, 0)
             return
         for submission in group:
             position += len(submission.entries)
-            _tell(submission, None, position)
+            _notify(submission, None, position)
 
 
-def _tell(submission: _Submission, error: Exception | None, position: int) -> None:
+def _notify(submission: _Submission, error: Exception | None, position: int) -> None:
     try:
         submission.done(error, position)
-    except Exception:  # the others still wait to be told
-        log.exception("what was to be done after an append failed")
+    except Exception:  # the other callbacks must still be called
+        log.exception("the callback of an append failed")

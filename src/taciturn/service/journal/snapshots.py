@@ -1,47 +1,31 @@
 """Snapshots: states of agents on the local disk, so that a start need not read the whole journal. Only a cache.
 
 A snapshot is two files, named by a hash of the agent's name and the position: the state (`.state`), and a header
-(`.json`) with the agent, the position, the state's SHA-256 and the journal's digest there. It exists once its header
-does, which is written last; a state without one is the leftover of a crash.
+(`.json`) with the agent, the position, the state's SHA-256 and the journal's digest at that position. The header is
+written last and makes the snapshot valid; a state without a header is left over from a crash.
 """
 
 import hashlib
 import json
 import logging
-import os
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from taciturn.system import atomic_write
 
 log = logging.getLogger(__name__)
 HEADER = re.compile(r"[0-9a-f]{32}-[0-9]{20}\.json")
 
 
-def settle(scratch: Path, target: Path) -> None:
-    """Move a finished file into place so that a crash leaves what was there before or all of it."""
-    flush(scratch)
-    scratch.replace(target)
-    flush(target.parent)
-
-
-def flush(path: Path) -> None:
-    """Have the disk take a file, or the names in a folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 class Snapshots:
-    """The newest states of each agent in a folder that one process uses; what a crash left there is removed.
+    """The newest states of each agent in a folder that one process uses; leftovers of a crash are removed at the start.
 
     Arguments:
-        folder: where; it is made if need be.
-        keep: how many states of an agent stay.
-        history: the journal's `digest_at`. A state that another history led to is of no use (the journal was restored
-            from a backup, repaired, or lost its end with the power), though its position may well exist again.
+        folder: where; created if it does not exist.
+        keep: how many states of an agent are kept.
+        history: the journal's `digest_at`. A state of another history is invalid (the journal was restored from a
+            backup, repaired, or lost its tail with the power), even if its position exists again.
     """
 
     def __init__(self, folder: Path, keep: int = 2, history: Callable[[int], bytes | None] = lambda _: b"") -> None:
@@ -55,34 +39,29 @@ class Snapshots:
                 path.unlink()
 
     def put(self, agent: str, position: int, content: bytes | Callable[[Path], object]) -> None:
-        """Keep a state, given as bytes or by what writes it to a path, and forget what it makes useless."""
+        """Store a state, given as bytes or by a function that writes it to a path, and remove obsolete ones."""
         history = self._history(position)
-        target = self._folder / f"{_name(agent)}-{position:020}.state"
-        scratch = target.with_name(f".{secrets.token_hex(8)}")
-        try:
-            scratch.write_bytes(content) if isinstance(content, bytes) else content(scratch)
-            header = {"agent": agent, "position": position, "sha256": _sha256(scratch), "history": _hex(history)}
-            settle(scratch, target)
-            scratch.write_text(json.dumps(header), encoding="ascii")
-            settle(scratch, target.with_suffix(".json"))
-        finally:
-            scratch.unlink(missing_ok=True)
-        self._prune(agent, target.with_suffix(".json"))
+        state = self._folder / f"{_name(agent)}-{position:020}.state"
+        header = state.with_suffix(".json")
+        atomic_write(state, content)
+        fields = {"agent": agent, "position": position, "sha256": _sha256(state), "history": _hex(history)}
+        atomic_write(header, json.dumps(fields).encode("ascii"))
+        self._prune(agent, header)
 
     def _prune(self, agent: str, newest: Path) -> None:
-        """Remove all but the last few up to the newest; what is beyond it belongs to a history that was lost."""
+        """Remove all but the newest few, and those with a later position, which belong to a history that was lost."""
         headers = self._headers(agent)
-        place = headers.index(newest)
-        for header in headers[:place] + headers[place + self._keep :]:
+        index = headers.index(newest)
+        for header in headers[:index] + headers[index + self._keep :]:
             header.unlink()
             header.with_suffix(".state").unlink(missing_ok=True)
 
     def newest_first(self, agent: str) -> Iterator[tuple[int, Path]]:
-        """Positions and files of an agent's states, each checked; bad ones are left out and logged."""
+        """Yield positions and files of an agent's states, each verified; invalid ones are skipped and logged."""
         for header in self._headers(agent):
             position = int(header.stem.partition("-")[2])
-            if problem := self._problem(agent, position, header):
-                log.warning("snapshot %s is left out: %s", header.with_suffix(".state").name, problem)
+            if fault := self._fault(agent, position, header):
+                log.warning("snapshot %s is skipped: %s", header.with_suffix(".state").name, fault)
             else:
                 yield position, header.with_suffix(".state")
 
@@ -90,17 +69,17 @@ class Snapshots:
         found = (path for path in self._folder.glob(f"{_name(agent)}-*.json") if HEADER.fullmatch(path.name))
         return sorted(found, reverse=True)
 
-    def _problem(self, agent: str, position: int, header: Path) -> str | None:
+    def _fault(self, agent: str, position: int, header: Path) -> str | None:
         try:
-            stated = json.loads(header.read_bytes())
+            stored = json.loads(header.read_bytes())
             state = header.with_suffix(".state")
-            wanted = {"agent": agent, "position": position, "sha256": _sha256(state)}
+            expected = {"agent": agent, "position": position, "sha256": _sha256(state)}
         except (OSError, ValueError) as error:
             return f"unreadable ({error})"
-        if not isinstance(stated, dict) or any(stated.get(name) != value for name, value in wanted.items()):
+        if not isinstance(stored, dict) or any(stored.get(name) != value for name, value in expected.items()):
             return "damaged or truncated"
         history = self._history(position)
-        if history is None or stated.get("history") != _hex(history):
+        if history is None or stored.get("history") != _hex(history):
             return "of a history that the journal does not have"
         return None
 

@@ -1,0 +1,132 @@
+"""One SQLite file: connecting, locking, its neighbors' names, SQLite's errors in one line, and checking for damage."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from taciturn.errors import TaciturnError
+from taciturn.service.journal.base import BadRecord, DamagedJournal, JournalFull, JournalUnavailable, Record, verified
+from taciturn.service.journal.sql import check_schema
+from taciturn.system import atomic_move, flush
+
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: the tables are not ours
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite's own message quotes damaged bytes
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open a file with SQLite's mode "ro", "rw" or "rwc"; damaged text is read as it is, for the digests to detect."""
+    address = f"{path.absolute().as_uri()}?mode={mode}"
+    db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    return db
+
+
+def records(db: sqlite3.Connection) -> Iterator[Record]:
+    """Yield all records in order, each verified; raises `BadRecord`."""
+    return verified(db.execute("SELECT position, agent, kind, body, digest FROM taciturn_records ORDER BY position"))
+
+
+def file_fault(db: sqlite3.Connection, path: Path) -> str | None:
+    """What is wrong with the file itself: truncated, or pages that make no sense; None if nothing is."""
+    try:
+        ((pages,),) = db.execute("PRAGMA page_count")
+        ((page_size,),) = db.execute("PRAGMA page_size")
+        size, expected = size_of(path), max(pages, 1) * page_size
+        if size < expected and not size_of(beside(path, "-wal")):
+            return f"the file has {size} bytes and should have {expected}"
+        result = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except UNREADABLE as error:
+        return str(error)
+    return None if result == "ok" else str(result).splitlines()[-1]
+
+
+def examine(path: Path) -> tuple[int, str | None]:
+    """Position up to which all records are good, and the first fault of the file or of what follows."""
+    with closing(connect(path, "ro")) as db:
+        fault, good = file_fault(db, path), 0
+        try:
+            db.execute("PRAGMA writable_schema = ON")  # lets SQLite read what a truncated file still holds
+            for record in records(db):
+                good = record.position
+            meta = dict(db.execute("SELECT name, COALESCE(CAST(value AS INTEGER), 0) FROM taciturn_meta"))
+            check_schema(str(path), meta.get("schema_version", 0))
+            if meta.get("head") != good:
+                fault = fault or f"it has {good} records and should have {meta.get('head')}"
+        except (BadRecord, *UNREADABLE) as error:
+            fault = fault or str(error)
+    return good, fault
+
+
+def finish_repair(path: Path) -> None:
+    """Replace a damaged journal by its repaired copy, if one is waiting; completes a repair that a crash interrupted.
+
+    The damaged file and its -wal are moved aside and flushed first, so that the new file never meets the old -wal.
+    """
+    for repaired in path.parent.glob(f"{path.name}.repaired-*"):
+        aside = repaired.name.replace(".repaired-", ".damaged-")
+        for suffix in ("", "-wal"):
+            if beside(path, suffix).exists():
+                beside(path, suffix).rename(path.with_name(aside + suffix))
+        beside(path, "-shm").unlink(missing_ok=True)
+        flush(path.parent)
+        atomic_move(repaired, path)
+
+
+@contextmanager
+def explained(path: Path, damaged: Callable[[str], DamagedJournal]) -> Iterator[None]:
+    """Turn errors of SQLite and of the system into one line; `damaged` makes the error for a damaged file."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise damaged("its tables are garbled") from None
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code, without what extended codes add
+        if code in DAMAGE:
+            raise damaged(str(error)) from None
+        if code == sqlite3.SQLITE_FULL:
+            raise JournalFull(f"{path}: the disk is full, nothing was written; free some space and retry") from None
+        raise JournalUnavailable(f"{path}: {error}, nothing was written; fix that and retry") from None
+    except OSError as error:
+        raise JournalUnavailable(f"{path}: {error.strerror or error}; fix that and retry") from None
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Be the only process that writes to a journal; the system releases the lock when the process dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(beside(path, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(handle, 20).decode("ascii", "replace").strip() or "unknown"
+            raise JournalUnavailable(
+                f"{path}: in use by process {owner}, and only one can write; stop that one first"
+            ) from None
+        os.truncate(handle, 0)
+        with contextlib.suppress(OSError):  # on a full disk only the number in that message is lost
+            os.write(handle, str(os.getpid()).encode())
+        yield
+    finally:
+        os.close(handle)
+
+
+def existing(path: Path) -> Path:
+    """The path, which must exist."""
+    if not path.exists():
+        raise TaciturnError(f"{path}: there is no such file")
+    return path
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 if it does not exist."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The path with a suffix: `journal.db` → `journal.db-wal`."""
+    return path.with_name(path.name + suffix)
