@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taciturn.cli.running import execute, report_failures
+from taciturn.cli.running import report_failures, run_experiments
 from taciturn.cli.shared import Address, AsJson, Engine, Jobs, errors, lazy, out, print_json, split
 from taciturn.contracts import Dataset
 from taciturn.errors import TaciturnError
@@ -57,7 +57,7 @@ def reproduce(
     if not experiments:
         raise TaciturnError("none of the data sets is here, so there is nothing to do; see taciturn datasets")
     where: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
-    records = execute(experiments, out_folder, quiet=as_json, **where)
+    records = run_experiments(experiments, out_folder, quiet=as_json, **where)
     cells = paper.comparison(records)
     (out_folder / "comparison.md").write_text(paper.comparison_markdown(cells), encoding="utf-8")
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taciturn.cli.running import execute, show
+from taciturn.cli.running import run_experiments, show
 from taciturn.cli.shared import Address, AsJson, Edges, Engine, Jobs, Label, lazy, out, split
 from taciturn.errors import TaciturnError
 
@@ -45,7 +45,7 @@ def demo(
             highlight=False,
         )
     experiment = spec.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
-    records = execute([experiment], out_folder, jobs=1, fresh=True, quiet=as_json)
+    records = run_experiments([experiment], out_folder, jobs=1, fresh=True, quiet=as_json)
     show(records, as_json=as_json)
     picture = out_folder / "running-accuracy.png"
     curves = figures.running_accuracy_curves(out_folder, records)
@@ -104,7 +104,7 @@ def run(
             raise TaciturnError(f"say what to run: --{key} is missing or empty")
     experiment = _experiment(spec.Spec(**words))
     where: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
-    records = execute([experiment], out_folder, quiet=as_json, **where)
+    records = run_experiments([experiment], out_folder, quiet=as_json, **where)
     show(records, as_json=as_json)
 
 

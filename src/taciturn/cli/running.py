@@ -1,4 +1,4 @@
-"""Doing runs and showing what came of them, for every command that does."""
+"""Runs experiments and shows their results, for every command that does so."""
 
 import shlex
 import sys
@@ -19,36 +19,36 @@ else:
     tables = lazy("taciturn.reports.tables")
 
 
-def execute(
+def run_experiments(
     experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, **options: Any
 ) -> "list[RunRecord]":
-    """Do the runs, with a bar for each or one for all; the records come in the order of the experiments."""
+    """Run experiments, with a progress bar for each run or one for all; returns records in the experiments' order."""
     command = shlex.join(["taciturn", *sys.argv[1:]])
     runs = list({run.id: run for experiment in experiments for run in spec.expand(experiment)}.values())
     if jobs == 1 and options.get("engine") != "ray":
         with progress.step_bars(shown=not quiet) as bars:
 
-            def line(run: "spec.Run") -> progress.Advance:
+            def add_bar(run: "spec.Run") -> progress.Advance:
                 label = f"{run.dataset.name} {run.task.method} {run.task.missing} seed {run.task.seed}"
                 return bars.add(label, len(run.task.stream(run.dataset)))
 
-            records = list(runner.execute(runs, folder, command=command, on_step=line, **options))
+            records = list(runner.execute(runs, folder, command=command, on_step=add_bar, **options))
     else:
         with progress.runs_bar(len(runs), shown=not quiet) as advance:
             records = []
             for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
                 records.append(record)
                 advance(record.dataset, record.method, record.accuracy)
-    place = {run.id: i for i, run in enumerate(runs)}
-    strangers = {record.id for record in recorder.read_runs(folder)} - set(place)
-    if strangers and not quiet:
-        message = f"{folder} also holds {len(strangers)} runs of other experiments; they are kept"
+    order = {run.id: i for i, run in enumerate(runs)}
+    others = {record.id for record in recorder.read_runs(folder)} - set(order)
+    if others and not quiet:
+        message = f"{folder} also holds {len(others)} runs of other experiments; they are kept"
         errors.print(message, style="dim", soft_wrap=True, highlight=False)
-    return sorted(records, key=lambda record: place[record.id])
+    return sorted(records, key=lambda record: order[record.id])
 
 
 def show(records: "list[RunRecord]", *, as_json: bool) -> None:
-    """The results as a table or as JSON, and what failed."""
+    """Print the results as a table or as JSON, and the failures."""
     if as_json:
         print_json(records)
     else:
@@ -57,7 +57,7 @@ def show(records: "list[RunRecord]", *, as_json: bool) -> None:
 
 
 def report_failures(records: "list[RunRecord]") -> None:
-    """End with exit code 1 and one line where runs failed."""
+    """Exit with code 1 and one line if any run failed."""
     failed = [record for record in records if record.error is not None]
     if failed:
         first = failed[0]
