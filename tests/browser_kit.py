@@ -1,4 +1,4 @@
-"""A real chromium for the tests, which asks nobody for anything by itself."""
+"""A real chromium for the tests, without requests of its own."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What the tests of the service share: a journal in memory that can fail, and a way to ask an application."""
+"""Shared by the tests of the service: a journal in memory that can fail, and a client without a network."""
 
 import asyncio
 
@@ -8,10 +8,10 @@ from taciturn.service.journal.base import JournalUnavailable, Record
 
 
 class MemoryJournal:
-    """A journal that can be told to fail: before it has written (`failing`), or after (`silent_failing`)."""
+    """A journal whose next `failing` appends fail before they write, or the next `failing_after` after it."""
 
     def __init__(self):
-        self.records, self.kept_keys = [], {}
+        self.records, self._keys = [], {}
         self.failing = self.failing_after = 0
         self.read_from = None
 
@@ -23,7 +23,7 @@ class MemoryJournal:
             self.records.append(Record(len(self.records) + 1, *entry))
         if self.failing_after:
             self.failing_after -= 1
-            raise JournalUnavailable("the server went away")
+            raise JournalUnavailable("the connection was lost")
         return len(self.records)
 
     def read(self, after=0):
@@ -34,20 +34,20 @@ class MemoryJournal:
         return len(self.records)
 
     def keys(self):
-        return list(self.kept_keys.values())
+        return list(self._keys.values())
 
     def put_key(self, key):
-        self.kept_keys[key.name] = key
+        self._keys[key.name] = key
 
     def drop_key(self, name):
-        return self.kept_keys.pop(name, None) is not None
+        return self._keys.pop(name, None) is not None
 
     def close(self):
         pass
 
 
 class Web:
-    """Asks an application without a network, one request after the other or many at once."""
+    """Sends requests to an application without a network, one after the other or many at once."""
 
     def __init__(self, app, token=None):
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -66,7 +66,7 @@ class Web:
         return self.together([(method, path, options)])[0]
 
     def together(self, requests):
-        async def ask():
+        async def send():
             return await asyncio.gather(*(self._client.request(m, p, **options) for m, p, options in requests))
 
-        return self._runner.run(ask())
+        return self._runner.run(send())

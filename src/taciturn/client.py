@@ -1,4 +1,4 @@
-"""A service as if it were an agent of this process: the same two verbs, the same errors."""
+"""Client of a service: its agents have the methods and errors of an agent in this process."""
 
 import secrets
 import time
@@ -25,23 +25,23 @@ ERRORS: dict[str, type[TaciturnError]] = {
     "unknown-name": errors.UnknownName,
     "invalid-file": errors.InvalidData,
 }
-FIELDS: dict[str, type[TaciturnError]] = {"neighbors": errors.UnknownDecision, "allowed": errors.UnknownArm}
-LATER = (429, 503)
+ERRORS_BY_FIELD: dict[str, type[TaciturnError]] = {"neighbors": errors.UnknownDecision, "allowed": errors.UnknownArm}
+RETRY_STATUSES = (429, 503)
 
 
 class ServiceUnavailable(TaciturnError):
-    """A service that cannot be reached, or has no room, after all attempts."""
+    """A service that could not be reached, or answered "retry later", in all attempts."""
 
 
 class Client:
     """A connection to a service.
 
     Arguments:
-        url: where it is, as ``http://localhost:8000``.
-        key: the token of an API key, if it needs one.
-        attempts: how often a request is tried where nobody answers, or the answer is "later".
+        url: its address, as ``http://localhost:8420``.
+        key: the token of an API key, if the service needs one.
+        attempts: how often a request is sent if there is no answer, or the answer is "retry later".
         timeout: seconds to wait for an answer.
-        http: an `httpx.Client` of your own in place of all these.
+        http: your own `httpx.Client`, instead of one made from `url` and `timeout`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Client:
         self._sleep: Callable[[float], object] = time.sleep
 
     def __enter__(self) -> Self:
-        """A client closes itself at the end of a block."""
+        """Close the client at the end of a `with` block."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,27 +75,27 @@ class Client:
         return [agent["name"] for agent in self.ask("GET", "/v1/agents")["agents"]]
 
     def agent(self, name: str) -> "RemoteAgent":
-        """An agent that there is."""
-        return RemoteAgent(self, self.ask("GET", f"/v1/agents/{_part(name)}"))
+        """An existing agent."""
+        return RemoteAgent(self, self.ask("GET", f"/v1/agents/{_segment(name)}"))
 
     def create(
         self, name: str, *, arms: Sequence[Arm] | int, kind: str = "viewucb", corrections: bool = True, **params: Any
     ) -> "RemoteAgent":
-        """A new agent; `params` are those of its kind, as `taciturn.make` takes them."""
-        named = arms if isinstance(arms, int) else list(arms)
-        body = {"name": name, "kind": kind, "arms": named, "params": params, "corrections": corrections}
+        """Create an agent; `params` are those of its kind, as in `taciturn.make`."""
+        names = arms if isinstance(arms, int) else list(arms)
+        body = {"name": name, "kind": kind, "arms": names, "params": params, "corrections": corrections}
         return RemoteAgent(self, self.ask("POST", "/v1/agents", body))
 
     def load(self, name: str, path: str | Path) -> "RemoteAgent":
-        """A new agent from a file that `save` wrote."""
-        return RemoteAgent(self, self.ask("POST", f"/v1/agents/{_part(name)}/file", file=Path(path).read_bytes()))
+        """Create an agent from a file that `save` wrote."""
+        return RemoteAgent(self, self.ask("POST", f"/v1/agents/{_segment(name)}/file", file=Path(path).read_bytes()))
 
     def delete(self, name: str) -> None:
-        """Delete an agent for good."""
-        self.ask("DELETE", f"/v1/agents/{_part(name)}")
+        """Delete an agent permanently."""
+        self.ask("DELETE", f"/v1/agents/{_segment(name)}")
 
     def ask(self, method: str, path: str, body: Any = None, *, file: bytes | None = None, raw: bool = False) -> Any:
-        """Send a request until it is answered; what is sent twice must be the same when done twice."""
+        """Send a request, with retries, and return its answer; the request must be idempotent."""
         content, kind = file, "application/octet-stream"
         if body is not None:
             content, kind = msgspec.json.encode(body, enc_hook=_plain), "application/json"
@@ -106,8 +106,8 @@ class Client:
             except httpx.TransportError as error:
                 reason = f"{type(error).__name__}: {error}"
             else:
-                if answer.status_code not in LATER:
-                    return _result(answer, again=attempt > 1, raw=raw)
+                if answer.status_code not in RETRY_STATUSES:
+                    return _result(answer, retried=attempt > 1, raw=raw)
                 reason = str(_problem(answer))
             if attempt < self._attempts:
                 self._sleep(0.1 * 2**attempt)
@@ -115,13 +115,13 @@ class Client:
 
 
 class RemoteAgent:
-    """An agent of a service, with the verbs of one in this process."""
+    """An agent of a service, with the methods of an agent in this process."""
 
     def __init__(self, client: Client, about: dict[str, Any]) -> None:
         self._client = client
-        self._learn_of(about)
+        self._update(about)
 
-    def _learn_of(self, about: dict[str, Any]) -> None:
+    def _update(self, about: dict[str, Any]) -> None:
         self.name: str = about["name"]
         self.kind: str = about["kind"]
         self.params: dict[str, Any] = about["params"]
@@ -148,60 +148,60 @@ class RemoteAgent:
         return [_decision(one) for one in found["decisions"]]
 
     def _decide(self, body: dict[str, Any], allowed: Sequence[Arm] | None) -> Any:
-        """With an id of the request: however often it is sent, it is decided on once."""
+        """Send a request to decide, with a request id: retries are decided only once."""
         body |= {"allowed": _list(allowed), "request_id": secrets.token_hex(16)}
         return self._client.ask("POST", self._path("/decisions"), body)
 
     def feedback(self, id: int, reward: float | None) -> None:
-        """Say what came of a decision: a reward from 0 to 1, or None if none will ever come."""
+        """Give a decision its reward from 0 to 1; None if none will come."""
         self._client.ask("PUT", self._path(f"/decisions/{_id(id)}/reward"), {"reward": reward})
 
     def feedback_batch(self, rewards: Mapping[int, float | None]) -> dict[int, str]:
-        """Say what came of many decisions; those that were refused, and why."""
+        """Give many decisions their rewards; returns the ids that were refused, and why."""
         body = [{"id": id, "reward": reward} for id, reward in rewards.items()]
         answer = self._client.ask("PUT", self._path("/rewards"), body)
         return {refused["id"]: refused["detail"] for refused in answer["refused"]}
 
     def withdraw(self, id: int) -> None:
-        """The decision was never shown: forget it."""
+        """Remove a decision that was never shown, and what was learned from it."""
         self._client.ask("DELETE", self._path(f"/decisions/{_id(id)}"))
 
     def explain(self, id: int) -> Explanation:
-        """Why this arm was chosen, and what became of it."""
-        look = self._client.ask("GET", self._path(f"/decisions/{_id(id)}"))
-        parts = look["explanation"] | {name: look[name] for name in ("id", "arm", "state", "reward")}
+        """Why this arm was chosen, and the state and reward of the decision."""
+        answer = self._client.ask("GET", self._path(f"/decisions/{_id(id)}"))
+        parts = answer["explanation"] | {name: answer[name] for name in ("id", "arm", "state", "reward")}
         parts.pop("text")
         parts |= {"arms": tuple(parts["arms"]), "scores": _floats(parts["scores"]), "widths": _floats(parts["widths"])}
         for side in ("supporting", "opposing"):
-            parts[side] = tuple(Neighbor(**voice) for voice in parts[side])
+            parts[side] = tuple(Neighbor(**neighbor) for neighbor in parts[side])
         return Explanation(**parts)
 
     def health(self) -> Health:
-        """How the agent is doing."""
+        """The agent's diagnostics."""
         health = self._client.ask("GET", self._path("/health"))
         if found := health["calibration"]:
-            bins = tuple((one["supposed"], one["earned"], one["count"]) for one in found["bins"])
+            bins = tuple((row["imputed"], row["observed"], row["count"]) for row in found["bins"])
             health["calibration"] = Calibration(found["truths"], found["brier"], bins)
         return Health(**health)
 
     def add_arm(self, name: Arm, like: Arm | None = None) -> None:
-        """A new arm, or one that was retired."""
-        self._learn_of(self._client.ask("POST", self._path("/arms"), {"arm": name, "like": like}))
+        """Add an arm, or bring a retired one back; a new one starts with what is known of `like`."""
+        self._update(self._client.ask("POST", self._path("/arms"), {"arm": name, "like": like}))
 
     def retire_arm(self, name: Arm) -> None:
         """Never choose an arm again."""
-        self._learn_of(self._client.ask("DELETE", self._path(f"/arms/{_part(str(name))}")))
+        self._update(self._client.ask("DELETE", self._path(f"/arms/{_segment(str(name))}")))
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to a file; `taciturn.load` makes it one of this process, `Client.load` one of a service."""
+        """Write the agent to a file; `taciturn.load` reads it in this process, `Client.load` in a service."""
         Path(path).write_bytes(self._client.ask("GET", self._path("/file"), raw=True))
 
     def _path(self, rest: str) -> str:
-        return f"/v1/agents/{_part(self.name)}{rest}"
+        return f"/v1/agents/{_segment(self.name)}{rest}"
 
 
-def _part(text: str) -> str:
-    """Text as one part of a path."""
+def _segment(text: str) -> str:
+    """Percent-encode text as one segment of a path."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else _percent(c) for c in text)
 
 
@@ -216,7 +216,7 @@ def _id(id: Any) -> int:
 
 
 def _context(x: Any) -> Any:
-    """A context as JSON can say it."""
+    """A context in the form that JSON can hold."""
     if isinstance(x, Mapping) and not sp.issparse(x):
         return {str(name): value for name, value in x.items()}
     if sp.issparse(x):
@@ -246,9 +246,9 @@ def _decision(found: dict[str, Any]) -> Decision:
     return Decision(found["id"], found["arm"], *parts)
 
 
-def _result(answer: httpx.Response, *, again: bool, raw: bool) -> Any:
-    """What was answered. A thing that is gone when it is deleted for the second time is what was asked for."""
-    if answer.request.method == "DELETE" and again and answer.status_code in (404, 410):
+def _result(answer: httpx.Response, *, retried: bool, raw: bool) -> Any:
+    """The decoded answer. A retried DELETE that finds nothing has succeeded before."""
+    if answer.request.method == "DELETE" and retried and answer.status_code in (404, 410):
         return None
     if answer.status_code >= 400:
         raise _problem(answer)
@@ -256,11 +256,11 @@ def _result(answer: httpx.Response, *, again: bool, raw: bool) -> Any:
 
 
 def _problem(answer: httpx.Response) -> TaciturnError:
-    """The error that a problem stands for."""
+    """The error of this package for a problem."""
     try:
         problem = msgspec.json.decode(answer.content, type=dict[str, Any])
         slug = problem["type"].rpartition("problem-")[2]
-        kind = ERRORS.get(slug) or FIELDS.get(problem.get("field", "")) or TaciturnError
+        kind = ERRORS.get(slug) or ERRORS_BY_FIELD.get(problem.get("field", "")) or TaciturnError
         return kind(f"{problem['detail']} ({answer.status_code})" if kind is TaciturnError else problem["detail"])
     except (msgspec.DecodeError, KeyError):
-        return TaciturnError(f"the service answered {answer.status_code}, and not as taciturn does")
+        return TaciturnError(f"the service answered {answer.status_code}, and not in the form of taciturn")

@@ -13,11 +13,15 @@ from taciturn.errors import UnknownName
 
 
 class Method(NamedTuple):
-    """Where an agent's class lives (``module:Class``), the parameters its name stands for, and a line about it."""
+    """Where an agent's class lives (``module:Class``), the parameters its name stands for, and a line about it.
+
+    A `reference` is only there to compare with: it cannot be served.
+    """
 
     target: str
     params: dict[str, Any]
     about: str
+    reference: bool = False
 
 
 def _bilinucb(imputer: str, about: str, *, bounded: bool = True) -> Method:
@@ -39,14 +43,20 @@ METHODS: dict[str, Method] = {
     "ilinucb-kmeans": _bilinucb("kmeans", "bilinucb-kmeans without the bound", bounded=False),
     "ilinucb-random": _bilinucb("random", "bilinucb-random without the bound", bounded=False),
     "gcnucb": Method("taciturn.agents.gcnucb:GCNUCB", {}, "a graph network an arm, a ridge regression on what it sees"),
-    "majority": Method("taciturn.agents.references:Majority", {}, "reference: the arm rewarded most so far"),
+    "majority": Method(
+        "taciturn.agents.references:Majority", {}, "reference: the arm rewarded most so far", reference=True
+    ),
     "oracle-full": Method(
-        "taciturn.agents.references:OracleFull", {}, "reference: viewucb told the right arm after every decision"
+        "taciturn.agents.references:OracleFull",
+        {},
+        "reference: viewucb told the right arm after every decision",
+        reference=True,
     ),
     "labelspreading": Method(
         "taciturn.agents.references:LabelSpreader",
         {},
         "reference: scikit-learn's label spreading, refit every 50 steps",
+        reference=True,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The client beside an agent of this process: the same answers and the same errors, over a real connection."""
+"""The client beside an agent of this process: equal answers and errors, over a real connection."""
 
 import socket
 import threading
@@ -65,7 +65,7 @@ def equal(one, other):
     np.testing.assert_array_equal(one.widths, other.widths)
 
 
-def test_the_same_two_verbs(client, tmp_path):
+def test_same_methods_and_results_as_a_local_agent(client, tmp_path):
     remote = client.create("verbs", arms=ARMS, kind="linucb", epsilon=0.2, seed=3)
     bare = taciturn.make("linucb", arms=ARMS, epsilon=0.2, seed=3, **BOUNDS)
     rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_the_same_two_verbs(client, tmp_path):
     assert "second" not in client.agents()
 
 
-def test_names_for_features(client):
+def test_named_features(client):
     remote, bare = client.create("named", kind="linucb", arms=2), taciturn.LinUCB(arms=2, **BOUNDS)
     for x in ({"late": 1.0}, {"late": np.float32(2), "new": 1}):
         equal(remote.decide(x), bare.decide(x))
@@ -129,7 +129,7 @@ def test_names_for_features(client):
         (lambda a: a.add_arm("a"), taciturn.TaciturnError),
     ],
 )
-def test_the_same_errors(client, do, error):
+def test_same_errors_as_a_local_agent(client, do, error):
     if "errors" not in client.agents():
         agent = client.create("errors", arms=["a", "b"], kind="linucb", corrections=False)
         agent.decide_batch([[1.0, 2.0], [2.0, 1.0]])
@@ -140,7 +140,7 @@ def test_the_same_errors(client, do, error):
 
 
 class Lossy(httpx.BaseTransport):
-    """Does what is asked and loses the answer, as often as it is told to."""
+    """Sends requests and drops the next `lose` answers; answers the next `later` requests with 503."""
 
     def __init__(self):
         self.inner, self.lose, self.later, self.sent = httpx.HTTPTransport(), 0, 0, 0
@@ -162,10 +162,10 @@ class Lossy(httpx.BaseTransport):
         self.inner.close()
 
 
-def test_a_retry_never_decides_twice(url):
+def test_retry_never_decides_twice(url):
     lossy, slept = Lossy(), []
     with Client(url, http=httpx.Client(transport=lossy, base_url=url)) as client:
-        client._sleep = slept.append
+        client._sleep = slept.append  # private: the pauses are counted instead of waited for
         agent = client.create("lossy", arms=2, kind="linucb")
         lossy.lose, lossy.later = 2, 1
         first = agent.decide([1.0])
@@ -181,7 +181,7 @@ def test_a_retry_never_decides_twice(url):
             agent.decide([1.0])
 
 
-def test_an_answer_that_is_not_of_taciturn():
+def test_answer_of_another_server_is_an_error():
     transport = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
     with (
         Client("http://x", http=httpx.Client(transport=transport, base_url="http://x")) as client,

@@ -1,4 +1,4 @@
-"""The commands around the service, as a shell runs them."""
+"""The commands of the service, as a shell runs them."""
 
 import json
 import re
@@ -63,11 +63,11 @@ def test_stop_start_backup_and_restore(tmp_path):
     assert after[0] == after[1]
 
 
-def test_keys_are_made_shown_once_and_needed(tmp_path):
+def test_keys_are_shown_once_and_required(tmp_path):
     refused = taciturn(tmp_path, "serve", "--host", "192.0.2.1")
     assert refused.returncode == 2
     assert refused.stderr == (
-        "taciturn: --host 192.0.2.1 can be reached from elsewhere, and there is no key; "
+        "taciturn: --host 192.0.2.1 can be reached from other machines, and there is no key; "
         "make one first: taciturn keys add NAME\n"
     )
     tokens = {}
@@ -87,13 +87,13 @@ def test_keys_are_made_shown_once_and_needed(tmp_path):
             error.value.close()
         ask(f"{address}/v1/agents", "POST", agent, tokens["write"])
         assert [one["name"] for one in ask(f"{address}/v1/agents", token=tokens["read"])["agents"]] == ["shop"]
-    assert taciturn(tmp_path, "keys", "drop", "to-read").stdout == "to-read is gone\n"
-    gone = taciturn(tmp_path, "keys", "drop", "to-read")
-    assert (gone.returncode, gone.stderr.count("\n")) == (2, 1)
+    assert taciturn(tmp_path, "keys", "drop", "to-read").stdout == "to-read is removed\n"
+    again = taciturn(tmp_path, "keys", "drop", "to-read")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("serve", "--log-level", "loud"), "debug, info, warning or error"),
         (("serve", "--durability", "some"), "'full' or 'normal'"),
@@ -103,7 +103,7 @@ def test_keys_are_made_shown_once_and_needed(tmp_path):
         (("serve", "--postgres", "host=/nowhere dbname=x"), "taciturn:"),
     ],
 )
-def test_what_cannot_be_ends_in_one_line(words, said, tmp_path):
+def test_errors_are_one_line(words, message, tmp_path):
     done = taciturn(tmp_path, *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert said in done.stderr
+    assert message in done.stderr

@@ -1,6 +1,6 @@
-"""kill -9 under load, again and again: what was acknowledged is there exactly once, and the agent is the same.
+"""kill -9 under load, repeatedly: what was acknowledged is in the journal exactly once, and the agents are equal.
 
-TACITURN_KILLS says how often; a hundred times if not.
+TACITURN_KILLS is the number of kills; 100 by default.
 """
 
 import json
@@ -54,7 +54,7 @@ import http.client, json, random, sys, threading
 port, seed = int(sys.argv[1]), int(sys.argv[2])
 lock = threading.Lock()
 
-def said(*words):
+def report(*words):
     with lock:
         print(*words, flush=True)
 
@@ -72,12 +72,12 @@ def work(name, number):
             contexts = [[rng.random() for _ in range(4)] for _ in range(rng.choice([1, 1, 3]))]
             decisions = ask("POST", f"/v1/agents/{name}/decisions", {"contexts": contexts})["decisions"]
             for decision in decisions:
-                said("decision", name, decision["id"], decision["arm"])
+                report("decision", name, decision["id"], decision["arm"])
                 reward = rng.choice([0, 1, None, 0.5])
                 ask("PUT", f"/v1/agents/{name}/decisions/{decision['id']}/reward", {"reward": reward})
-                said("reward", name, decision["id"], json.dumps(reward))
+                report("reward", name, decision["id"], json.dumps(reward))
     except (OSError, http.client.HTTPException):
-        pass  # it was killed
+        pass  # the server was killed
 
 for number in range(4):
     threading.Thread(target=work, args=(("lin", "graph", "bili")[number % 3], number)).start()
@@ -104,12 +104,12 @@ def forked_servers(folder):
         [sys.executable, "-c", SERVER, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as zygote:
 
-        def tell(word):
+        def command(word):
             zygote.stdin.write(word + "\n")
             zygote.stdin.flush()
             return zygote.stdout.readline().split()
 
-        yield tell
+        yield command
         zygote.kill()
 
 
@@ -121,7 +121,7 @@ def post(port, path, body):
 
 
 class Replica:
-    """Agents of the library that do what the journal says, and are never interrupted."""
+    """Agents of the library that apply the journal and are never interrupted."""
 
     def __init__(self, folder):
         self.folder, self.position = folder, 0
@@ -131,7 +131,7 @@ class Replica:
         self.decided, self.rewarded = {}, {}
 
     def catch_up(self, until=None):
-        """Read on, up to a decision if one is given."""
+        """Apply new entries, up to a decision if one is given."""
         with closing(sqlite3.connect(f"{(self.folder / 'journal.db').as_uri()}?mode=ro", uri=True)) as db:
             rows = db.execute(
                 "SELECT position, agent, kind, body FROM taciturn_records WHERE position > ? ORDER BY position",
@@ -147,30 +147,30 @@ class Replica:
     def apply(self, name, kind, body):
         agent = self.agents[name]
         if kind == "decide":
-            ask = body["ask"]
-            for context in ask.get("contexts") or [ask["context"]]:
+            request = body["request"]
+            for context in request.get("contexts") or [request["context"]]:
                 decision = agent.decide(context)
                 assert (name, decision.id) not in self.decided
                 self.decided[name, decision.id] = decision.arm
                 self.last = decision
-        elif kind == "study":
-            agent.train_pending(body["pieces"])
+        elif kind == "train":
+            agent.train_pending(body["steps"])
         elif kind == "reward":
             agent.feedback(body["id"], body["reward"])
             self.rewarded.setdefault((name, body["id"]), []).append(body["reward"])
 
 
-def test_what_was_acknowledged_survives_kill_nine(tmp_path):
-    """In a process of its own, so that it takes compiled kernels from the same cache as the servers do.
+def test_acknowledged_requests_survive_kill_9(tmp_path):
+    """In a process of its own, so that it loads compiled kernels from the same cache as the servers.
 
-    The same kernel compiled twice, with and without what it calls at hand, can differ in the last bit.
+    A kernel that is compiled twice, with and without inlining what it calls, can differ in the last bit.
     """
     subprocess.run([sys.executable, "-c", WARM], check=True)
     done = subprocess.run([sys.executable, __file__, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def kill_again_and_again(servers, tmp_path):
+def kill_repeatedly(servers, tmp_path):
     rng = np.random.default_rng(0)
     replica = Replica(tmp_path)
     decisions, rewards = {}, {}
@@ -196,10 +196,10 @@ def kill_again_and_again(servers, tmp_path):
         assert decisions.items() <= replica.decided.items()
         assert all(replica.rewarded[which] == [reward] for which, reward in rewards.items()), "exactly once"
         _, port = servers("start")
-        for name in replica.agents:  # the next decision is that of an agent that was never killed
+        for name in replica.agents:  # the next decision must equal that of the replica
             context = rng.random(4).tolist()
             answer = post(port, f"/v1/agents/{name}/decisions", {"context": context})
-            replica.catch_up(until=(name, answer["id"]))  # it may have studied since
+            replica.catch_up(until=(name, answer["id"]))  # it may have trained since
             decision = replica.last
             assert (answer["id"], answer["arm"]) == (decision.id, decision.arm)
             np.testing.assert_array_equal(answer["scores"], decision.scores)
@@ -209,5 +209,5 @@ def kill_again_and_again(servers, tmp_path):
 
 
 if __name__ == "__main__":
-    with forked_servers(Path(sys.argv[1])) as told:
-        kill_again_and_again(told, Path(sys.argv[1]))
+    with forked_servers(Path(sys.argv[1])) as servers:
+        kill_repeatedly(servers, Path(sys.argv[1]))

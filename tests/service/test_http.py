@@ -1,4 +1,4 @@
-"""The service over HTTP: who may ask, how much, and what is answered."""
+"""The service over HTTP: keys, limits, answers and problems."""
 
 import json
 import threading
@@ -11,10 +11,10 @@ from service_kit import MemoryJournal, Web
 from taciturn.errors import TaciturnError
 from taciturn.service.api.asgi import HEADERS, create_app
 from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.core.jobs import Job
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import Ask, Create, Decide
+from taciturn.service.core.operations import Create, Decide, DecideRequest
 from taciturn.service.core.service import Service
-from taciturn.service.core.tasks import Task
 from taciturn.service.journal.base import Key
 
 TOKENS = {"read": "taciturn_reader", "write": "taciturn_writer"}
@@ -26,7 +26,7 @@ FILE = {"content-type": "application/octet-stream"}
 
 @pytest.fixture
 def web():
-    """A way to ask a service with some limits and keys."""
+    """Opens services with some limits and keys, to send requests to."""
     parts = []
 
     def make(limits=None, keyring=None, token=None, **options):
@@ -66,7 +66,7 @@ ROUTES = list(every_route())
 
 
 @pytest.mark.parametrize(("method", "path", "scope"), ROUTES)
-def test_no_route_is_open_by_accident(web, method, path, scope):
+def test_every_route_needs_its_scope(web, method, path, scope):
     asking = web(keyring=KEYS)
 
     def ask(header):
@@ -94,7 +94,7 @@ def test_no_route_is_open_by_accident(web, method, path, scope):
         assert ask("bearer " + token).status_code not in (401, 403)
 
 
-def test_a_day_in_the_life_of_a_decision(web):
+def test_life_cycle_of_a_decision(web):
     ask = web()
     assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
     first = ask("POST", "/v1/agents/x/decisions", json={"context": {"late": 1, "parcel": 0.5}, "request_id": "r"})
@@ -104,8 +104,8 @@ def test_a_day_in_the_life_of_a_decision(web):
     reward = "/v1/agents/x/decisions/0/reward"
     outcomes = [ask("PUT", reward, json={"reward": r}).json()["outcome"] for r in (None, None, 1, 1, 0)]
     assert outcomes == ["taken", "same", "taken", "same", "corrected"]
-    look = ask("GET", "/v1/agents/x/decisions/0").json()
-    assert (look["state"], look["reward"], look["explanation"]["arms"]) == ("rewarded", 0.0, ["a", "b"])
+    details = ask("GET", "/v1/agents/x/decisions/0").json()
+    assert (details["state"], details["reward"], details["explanation"]["arms"]) == ("rewarded", 0.0, ["a", "b"])
     health = ask("GET", "/v1/agents/x/health").json()
     assert (health["late"], health["corrected"], health["decisions"]) == (1, 1, 1)
     batch = ask("PUT", "/v1/agents/x/rewards", json=[{"id": 0, "reward": 1}, {"id": 7, "reward": 1}]).json()
@@ -135,7 +135,7 @@ def test_corrections_can_be_forbidden(web):
     ask("POST", "/v1/agents", json=CREATE | {"corrections": False})
     ask("POST", "/v1/agents/x/decisions", json={"context": [1.0]})
     reward = "/v1/agents/x/decisions/0/reward"
-    assert ask("PUT", reward, json={"reward": None}).status_code == 200  # silence is not yet an answer
+    assert ask("PUT", reward, json={"reward": None}).status_code == 200  # silence: a reward may still follow
     assert [ask("PUT", reward, json={"reward": r}).status_code for r in (1, 1, 0, None)] == [200, 200, 409, 409]
 
 
@@ -165,7 +165,7 @@ def test_corrections_can_be_forbidden(web):
         ({"context": [1, 1], "more": 1}, None),
     ],
 )
-def test_what_does_not_fit_is_named_and_changes_nothing(web, body, field):
+def test_invalid_request_names_its_field_and_changes_nothing(web, body, field):
     ask = web()
     ask("POST", "/v1/agents", json=CREATE)
     ask("POST", "/v1/agents/x/decisions", json={"context": [1, 2]})
@@ -174,9 +174,9 @@ def test_what_does_not_fit_is_named_and_changes_nothing(web, body, field):
     assert ask("POST", "/v1/agents/x/decisions", json={"context": [1, 2]}).json()["id"] == 1
 
 
-def test_bodies_must_be_what_they_are_said_to_be(web):
+def test_bodies_have_the_declared_type_and_size(web):
     ask = web({"body": 100, "file": 50})
-    plain = {"content-type": "text/plain"}  # what a page elsewhere could send without asking
+    plain = {"content-type": "text/plain"}  # what a page of another site can send without a preflight request
     problem(ask("POST", "/v1/agents", content=json.dumps(CREATE), headers=plain), 415, "wrong-type")
     as_json = {"content-type": "application/json; charset=utf-8"}
     for broken in (b"", b"{", b"\xff", b'{"name": "\xff"}', b"[" * 99):
@@ -193,7 +193,7 @@ def test_bodies_must_be_what_they_are_said_to_be(web):
     problem(ask("POST", "/v1/agents/x/file", content=b" " * 51, headers=FILE), 413, "too-large")
 
 
-def test_every_limit_holds(web):
+def test_every_limit_is_enforced(web):
     ask = web({"dimension": 3, "batch": 2, "arms": 2, "agents": 1, "pending": 2, "waiting": 1, "nodes": 100})
     problem(ask("POST", "/v1/agents", json=CREATE | {"arms": 3}), 422, "validation-error", "arms")
     for name in ("../x", "x\n", "", "X", "x" * 65):
@@ -218,21 +218,21 @@ def test_every_limit_holds(web):
     assert ask("POST", decisions, json={"context": {"a": 1}}).status_code == 200
 
 
-def test_a_request_that_waits_too_long_is_given_up_and_not_done(web):
+def test_request_that_times_out_in_the_queue_is_not_carried_out(web):
     ask = web({"seconds": 0.05, "waiting": 1})
     assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
     hold, held = threading.Event(), threading.Event()
-    ask.service.put("x", Task(lambda _: (held.set(), hold.wait()), Future()))
+    ask.service.put("x", Job(lambda _: (held.set(), hold.wait()), Future()))
     assert held.wait(10)
     decide = ("POST", "/v1/agents/x/decisions", {"json": {"context": [1.0]}})
     statuses = sorted(answer.status_code for answer in ask.together([decide] * 3))
     assert statuses == [429, 429, 503]
     hold.set()
-    ask.service.limits = Limits()  # which is long enough
+    ask.service.limits = Limits()  # with a longer timeout
     assert ask.service.call("x", lambda session: session.agent.health().decisions) == 0
 
 
-def test_what_nobody_foresaw_is_a_number_and_a_line_in_the_log(web, monkeypatch, caplog):
+def test_unforeseen_error_is_a_number_and_a_line_in_the_log(web, monkeypatch, caplog):
     ask = web()
     monkeypatch.setattr(Service, "names", lambda _: 1 / 0)
     detail = problem(ask("GET", "/v1/agents"), 500, "internal")
@@ -241,7 +241,7 @@ def test_what_nobody_foresaw_is_a_number_and_a_line_in_the_log(web, monkeypatch,
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_headers_are_on_everything_and_only_this_machine_is_served_without_keys(web):
+def test_every_answer_has_the_headers_and_without_keys_only_localhost_is_served(web):
     ask = web()
     for method, path in (("GET", "/docs"), ("GET", "/nothing"), ("PATCH", "/v1/agents"), ("GET", "/v1/agents/x")):
         answer = ask(method, path)
@@ -253,14 +253,14 @@ def test_headers_are_on_everything_and_only_this_machine_is_served_without_keys(
     assert web(keyring=KEYS)("GET", "/healthz", headers={"host": "taciturn.example"}).status_code == 200
 
 
-def test_a_service_that_makes_its_agents_anew_says_so(web):
+def test_service_is_unavailable_during_recovery(web):
     ask = web()
     ask("POST", "/v1/agents", json=CREATE)
-    ask.service.well.clear()
+    ask.service.healthy.clear()
     problem(ask("GET", "/readyz"), 503, "unavailable")
     problem(ask("POST", "/v1/agents/x/decisions", json={"context": [1]}), 503, "unavailable")
     assert ask("GET", "/healthz").status_code == 200
-    ask.service.well.set()
+    ask.service.healthy.set()
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_service_that_makes_its_agents_anew_says_so(web):
         ({"contexts": [{"a": 1, "b": 1}, {"c": 1, "d": 1}]}, "contexts"),
     ],
 )
-def test_limit_on_features_holds_for_first_request_with_named_features(web, body, field):
+def test_limit_on_features_applies_to_the_first_request_with_named_features(web, body, field):
     """The names of a batch used to be counted only for an agent that had some already."""
     ask = web({"dimension": 3})
     ask("POST", "/v1/agents", json=CREATE)
@@ -281,9 +281,9 @@ def test_limit_on_features_holds_for_first_request_with_named_features(web, body
     assert ask("POST", "/v1/agents/x/decisions", json={"contexts": [sparse, [1, 0, 0]]}).status_code == 200
 
 
-def test_limit_on_features_holds_for_requests_without_http(web):
+def test_limit_on_features_applies_without_http(web):
     service = web({"dimension": 3}).service
-    service.call("x", service.limits.admitted(Create("x", 2, "linucb")))
+    service.call("x", service.limits.bounded_create(Create("x", 2, "linucb")))
     with pytest.raises(TaciturnError, match="4 features; 3 are allowed"):
-        service.call("x", Decide(Ask({f"f{i}": 1.0 for i in range(4)})))
+        service.call("x", Decide(DecideRequest({f"f{i}": 1.0 for i in range(4)})))
     assert service.call("x", lambda session: session.agent.health().decisions) == 0

@@ -1,3 +1,5 @@
+"""API keys: tokens, digests and scopes."""
+
 import base64
 import hashlib
 import hmac
@@ -10,7 +12,7 @@ from taciturn.service.api.keys import Keyring, digest, new_token
 from taciturn.service.journal.base import Key
 
 
-def test_tokens_are_32_random_bytes_and_only_their_digest_is_kept():
+def test_token_is_32_random_bytes_and_digest_its_sha256():
     tokens = {new_token() for _ in range(100)}
     assert len(tokens) == 100
     for token in tokens:
@@ -19,10 +21,10 @@ def test_tokens_are_32_random_bytes_and_only_their_digest_is_kept():
         assert digest(token) == hashlib.sha256(token.encode()).digest()
 
 
-def test_every_key_is_compared_whole_whichever_fits(monkeypatch):
+def test_every_key_is_compared_in_constant_time_whichever_matches(monkeypatch):
     tokens = [new_token() for _ in range(3)]
     scopes = ["read", "write", "read"]
-    ring = Keyring(Key(str(place), digest(token), scopes[place]) for place, token in enumerate(tokens))
+    ring = Keyring(Key(str(i), digest(token), scopes[i]) for i, token in enumerate(tokens))
     compared = []
 
     def compare(one, two):
@@ -37,6 +39,6 @@ def test_every_key_is_compared_whole_whichever_fits(monkeypatch):
     assert Keyring([]).scope_of(tokens[0]) is None
 
 
-def test_a_scope_that_means_nothing_is_refused():
+def test_unknown_scope_is_refused():
     with pytest.raises(TaciturnError, match="key 'web' has the scope 'admin'; a key may 'read' or 'write'"):
         Keyring([Key("web", bytes(32), "admin")])

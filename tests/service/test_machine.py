@@ -1,4 +1,4 @@
-"""The whole service against a dictionary, with restarts at any moment."""
+"""The whole service beside a dictionary and the library, with restarts and failed appends at any moment."""
 
 import tempfile
 from pathlib import Path
@@ -14,23 +14,23 @@ from taciturn.service.core.service import Service
 from taciturn.service.journal.snapshots import Snapshots
 
 NAMES = st.sampled_from(["x", "y"])
-KINDS = st.sampled_from(["linucb", "bilinucb-random", "bilinucb-kmeans"])  # which put nothing off
+KINDS = st.sampled_from(["linucb", "bilinucb-random", "bilinucb-kmeans"])  # which defer no training
 CONTEXTS = st.lists(st.sampled_from([0.0, 1.0, -0.5]), min_size=3, max_size=3)
 REWARDS = st.sampled_from([0, 1, 0.25, None])
 
 
 class Model:
-    """What an agent is, said with a dictionary and the library."""
+    """The expected state of an agent: an agent of the library and a dictionary."""
 
     def __init__(self, kind, corrections):
         self.bare = taciturn.make(kind, arms=["a", "b"], epsilon=0.5, max_nodes=40, memory_limit=1e9)
         self.corrections = corrections
-        self.heard = {}  # id: reward, None for silence, "nothing" before
+        self.feedback = {}  # id: reward, None for silence, "pending" before
         self.requests = {}
 
 
 class ServiceMachine(RuleBasedStateMachine):
-    """Every answer must be what the model says."""
+    """Every answer must be that of the model."""
 
     ids = Bundle("ids")
 
@@ -42,14 +42,16 @@ class ServiceMachine(RuleBasedStateMachine):
         self.start(with_snapshots=True)
 
     def start(self, *, with_snapshots):
-        self.service = Service(self.journal, self.snapshots if with_snapshots else None, snapshot_every=5, patience=0)
+        self.service = Service(
+            self.journal, self.snapshots if with_snapshots else None, snapshot_every=5, retry_seconds=0
+        )
         self.old.append(self.service)
         self.web = Web(create_app(self.service))
 
     def teardown(self):
         self.web.__exit__()
         for service in self.old:
-            service._snapshots = None
+            service._snapshots = None  # private: those that "crashed" must not write into the folder any more
             service.close()
         self.folder.cleanup()
 
@@ -80,7 +82,7 @@ class ServiceMachine(RuleBasedStateMachine):
         if model is None:
             assert answer.status_code == 404
             return name, 0
-        waiting = sum(heard == "nothing" for heard in model.heard.values())
+        waiting = sum(known == "pending" for known in model.feedback.values())
         if request not in model.requests and waiting + len(contexts) > 20:
             assert answer.status_code == 429
             return name, 0
@@ -90,7 +92,7 @@ class ServiceMachine(RuleBasedStateMachine):
                 (d.id, d.arm, d.scores.tolist(), d.widths.tolist(), d.propensity)
                 for d in model.bare.decide_batch(contexts)
             ]
-            model.heard |= {id: "nothing" for id, *_ in made}
+            model.feedback |= {id: "pending" for id, *_ in made}
             model.requests |= {} if request is None else {request: made}
         else:
             made = model.requests[request]
@@ -103,16 +105,16 @@ class ServiceMachine(RuleBasedStateMachine):
         name, id = known
         answer = self.ask("PUT", f"/{name}/decisions/{id}/reward", {"reward": reward})
         model = self.models.get(name)
-        before = "unknown" if model is None else model.heard.get(id, "unknown")
-        status = self.lost(model, id)
+        before = "unknown" if model is None else model.feedback.get(id, "unknown")
+        status = self.missing(model, id)
         if status is None:
-            told = isinstance(before, int | float)
-            outcome = "same" if before == reward else "corrected" if told else "taken"
-            status = 409 if told and before != reward and not model.corrections else 200
+            rewarded = isinstance(before, int | float)
+            outcome = "same" if before == reward else "corrected" if rewarded else "taken"
+            status = 409 if rewarded and before != reward and not model.corrections else 200
             if status == 200:
                 assert answer.json()["outcome"] == outcome
                 model.bare.feedback(id, reward)
-                model.heard[id] = reward
+                model.feedback[id] = reward
         assert answer.status_code == status
 
     @rule(known=consumes(ids))
@@ -120,29 +122,29 @@ class ServiceMachine(RuleBasedStateMachine):
         name, id = known
         answer = self.ask("DELETE", f"/{name}/decisions/{id}")
         model = self.models.get(name)
-        status = self.lost(model, id)
+        status = self.missing(model, id)
         if status is None:
             model.bare.withdraw(id)
-            del model.heard[id]
+            del model.feedback[id]
         assert answer.status_code == (status or 204)
 
     @rule(known=ids)
-    def look(self, known):
+    def explain(self, known):
         name, id = known
         answer = self.ask("GET", f"/{name}/decisions/{id}")
-        status = self.lost(self.models.get(name), id)
+        status = self.missing(self.models.get(name), id)
         assert answer.status_code == (status or 200)
         if status is None:
-            heard = self.models[name].heard[id]
-            state = "pending" if heard == "nothing" else "silent" if heard is None else "rewarded"
-            assert (answer.json()["state"], answer.json()["reward"]) == (state, heard if state == "rewarded" else None)
+            known = self.models[name].feedback[id]
+            state = "pending" if known == "pending" else "silent" if known is None else "rewarded"
+            assert (answer.json()["state"], answer.json()["reward"]) == (state, known if state == "rewarded" else None)
 
-    def lost(self, model, id):
-        """The status of an id that cannot be asked for; None for one that can."""
+    def missing(self, model, id):
+        """The status of an id that the agent does not hold; None for one that it holds."""
         if model is None or id >= model.bare.health().decisions:
             return 404
         if id not in set(model.bare.log()["ids"].tolist()):
-            model.heard.pop(id, None)
+            model.feedback.pop(id, None)
             return 410
         return None
 
@@ -169,18 +171,18 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.models)
     @rule(context=CONTEXTS, written=st.booleans())
-    def lose_the_disk(self, context, written):
+    def fail_an_append(self, context, written):
         name = min(self.models)
         model = self.models[name]
-        waiting = sum(heard == "nothing" for heard in model.heard.values())
+        waiting = sum(known == "pending" for known in model.feedback.values())
         if waiting >= 20:
             return
         setattr(self.journal, "failing_after" if written else "failing", 1)
         answer = self.ask("POST", f"/{name}/decisions", {"context": context})
         assert answer.status_code == 503
-        assert self.service.well.wait(10)
+        assert self.service.healthy.wait(10)
         if written:
-            model.heard[model.bare.decide(context).id] = "nothing"
+            model.feedback[model.bare.decide(context).id] = "pending"
 
     @invariant()
     def list_is_right(self):

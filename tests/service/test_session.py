@@ -1,9 +1,10 @@
-"""The agents of a service are a function of the journal, whatever happens."""
+"""The agents of a service are a function of the journal: restarts, failed appends, errors, limits."""
 
 import json
 import threading
 from concurrent.futures import Future
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,12 +13,29 @@ from service_kit import MemoryJournal
 from taciturn.agents.gcnucb import GCNUCB
 from taciturn.agents.linucb import LinUCB
 from taciturn.errors import TaciturnError
-from taciturn.service.api.problems import Problem, Unavailable
-from taciturn.service.core import operations as wire
+from taciturn.service.api.problems import problem_of
+from taciturn.service.core.errors import InternalError, Unavailable, UnknownAgent
+from taciturn.service.core.jobs import Job, RewardBatchResult
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import AddArm, Ask, Create, Decide, Delete, Reward, Withdraw
-from taciturn.service.core.service import CATALOGUE, Service
-from taciturn.service.core.tasks import Rewards, Task
+from taciturn.service.core.operations import (
+    OPERATIONS,
+    AddArm,
+    Create,
+    Decide,
+    DecideRequest,
+    Delete,
+    Import,
+    RetireArm,
+    Reward,
+    RewardBatch,
+    TrainPending,
+    Withdraw,
+    entry_of,
+    operation_of,
+)
+from taciturn.service.core.restore import CATALOGUE
+from taciturn.service.core.service import Service
+from taciturn.service.core.session import Session
 from taciturn.service.journal.snapshots import Snapshots
 
 ARMS = ["a", "b", "c"]
@@ -26,13 +44,13 @@ CONTEXTS = rng.normal(size=(60, 4)).round(3).tolist()
 
 
 def create(service, name="x", kind="linucb", **params):
-    op = service.limits.admitted(Create(name, ARMS, kind, params))
+    op = service.limits.bounded_create(Create(name, ARMS, kind, params))
     service.call(name, op)
-    return Bare(taciturn.make(kind, arms=ARMS, **op.params), service._journal, name)
+    return Bare(taciturn.make(kind, arms=ARMS, **op.params), service.journal, name)
 
 
 class Bare:
-    """An agent without a service, which studies where the journal says that the other one did."""
+    """An agent without a service, which runs deferred training where the journal says that the served one did."""
 
     def __init__(self, agent, journal, name):
         self.agent, self.journal, self.name, self.seen = agent, journal, name, journal.last()
@@ -47,8 +65,8 @@ class Bare:
             while True:
                 record = self.journal.records[self.seen]
                 self.seen += 1
-                if record.agent == self.name and record.kind == "study":
-                    self.agent.train_pending(wire.op_of("study", record.body).pieces)
+                if record.agent == self.name and record.kind == "train":
+                    self.agent.train_pending(operation_of("train", record.body).steps)
                 elif record.agent == self.name:
                     assert record.kind == kind
                     return getattr(self.agent, verb)(*given, **options)
@@ -57,10 +75,10 @@ class Bare:
 
 
 def decide(service, context, name="x", **options):
-    return json.loads(service.call(name, Decide(Ask(context, **options))))
+    return json.loads(service.call(name, Decide(DecideRequest(context, **options))))
 
 
-def same(answer, decision):
+def equal(answer, decision):
     return (answer["id"], answer["arm"], answer["scores"], answer["widths"], answer["propensity"]) == (
         decision.id,
         decision.arm,
@@ -71,10 +89,10 @@ def same(answer, decision):
 
 
 def live(service, bare, contexts, name="x"):
-    """Decide and learn on both: whatever is decided must be the same."""
+    """Decide and give feedback on both; all decisions must be equal."""
     for i, context in enumerate(contexts):
         answer, decision = decide(service, context, name), bare.decide(context)
-        assert same(answer, decision)
+        assert equal(answer, decision)
         if i % 3 != 2:
             reward = None if i % 5 == 0 else float(i % 2)
             service.call(name, Reward(decision.id, reward))
@@ -83,11 +101,12 @@ def live(service, bare, contexts, name="x"):
 
 @pytest.fixture
 def opened():
-    """Services that are closed at the end."""
+    """Opens services, and closes them at the end."""
     services = []
 
     def open_service(*args, **options):
         services.append(Service(*args, **options))
+        services[-1].journal = args[0]
         return services[-1]
 
     yield open_service
@@ -97,8 +116,8 @@ def opened():
 
 @pytest.mark.parametrize("kind", ["linucb", "viewucb", "bilinucb-kmeans", "gcnucb"])
 @pytest.mark.parametrize("every", [None, 7, 1000])
-def test_a_restart_goes_on_as_if_nothing_had_happened(tmp_path, opened, kind, every):
-    """From the journal alone, from snapshots on the way, and from those of a graceful stop."""
+def test_restart_resumes_bit_for_bit(tmp_path, opened, kind, every):
+    """From the journal alone, from snapshots in between, and from those of a graceful stop."""
     journal = MemoryJournal()
     snapshots = None if every is None else Snapshots(tmp_path)
     options = {"snapshot_every": every or 1}
@@ -114,30 +133,30 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(tmp_path, opened, kind, ev
     for crash in (False, True):
         if not crash:
             service.close()
-        service = opened(journal, snapshots, **options)  # after a crash the one before is still there, and idle
+        service = opened(journal, snapshots, **options)  # after a crash the old one still exists, but is idle
         if every is not None and not crash:
-            assert journal.read_from == journal.last()  # nothing had to be read
+            assert journal.read_from == journal.last()  # the snapshots were enough
         live(service, other, CONTEXTS[5:7], "y")  # too little for a snapshot, and before the next one of x
         live(service, bare, CONTEXTS[20:30])
 
 
-def test_damaged_snapshots_are_left_out(tmp_path, opened):
+def test_damaged_snapshots_are_skipped(tmp_path, opened):
     journal, snapshots = MemoryJournal(), Snapshots(tmp_path, keep=3)
     service = opened(journal, snapshots, snapshot_every=10)
     bare = create(service)
     live(service, bare, CONTEXTS[:20])
     for agent, content in (("x", b"nonsense"), (CATALOGUE, b"{}}")):
         newest, _ = next(iter(snapshots.newest_first(agent)))
-        snapshots.put(agent, newest, content)  # a good checksum of something bad
+        snapshots.put(agent, newest, content)  # bad content with a good checksum
     live(opened(journal, snapshots), bare, CONTEXTS[20:25])
 
 
-def test_an_agent_that_was_deleted_never_comes_back_in_one_of_the_same_name(tmp_path, opened):
+def test_deleted_agent_does_not_return_in_a_new_one_of_the_same_name(tmp_path, opened):
     journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
     service = opened(journal, snapshots, snapshot_every=3)
     live(service, create(service, seed=1), CONTEXTS[:5])
     service.call("x", Delete())
-    with pytest.raises(Problem, match="no agent 'x'"):
+    with pytest.raises(UnknownAgent, match="no agent 'x'"):
         decide(service, CONTEXTS[0])
     bare = create(service, kind="viewucb", seed=2)
     decide(service, CONTEXTS[0])
@@ -146,8 +165,8 @@ def test_an_agent_that_was_deleted_never_comes_back_in_one_of_the_same_name(tmp_
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_after_a_failed_append_the_journal_says_what_was(opened, written):
-    """An entry that failed may be in the journal or not: what is there is what happened."""
+def test_after_a_failed_append_agents_are_what_the_journal_says(opened, written):
+    """An entry whose append failed may be in the journal or not; the journal decides."""
     journal = MemoryJournal()
     service = opened(journal)
     bare, untouched = create(service), create(service, "y")
@@ -156,44 +175,44 @@ def test_after_a_failed_append_the_journal_says_what_was(opened, written):
     setattr(journal, "failing_after" if written else "failing", 1)
     with pytest.raises(Unavailable):
         decide(service, CONTEXTS[8])
-    assert service.well.wait(10)
+    assert service.healthy.wait(10)
     if written:
         bare.decide(CONTEXTS[8])
     live(service, bare, CONTEXTS[9:20])
     live(service, untouched, CONTEXTS[9:20], "y")
 
 
-def test_what_was_asked_while_an_append_failed_is_unavailable_or_durable(opened):
-    """Many at once, of two agents: each answer that was given is in the journal, and nothing else is."""
+def test_requests_during_a_failed_append_are_unavailable_or_durable(opened):
+    """Many requests at once, to two agents: every decision that was answered is in the journal, and no other."""
     journal = MemoryJournal()
     service = opened(journal)
     bare = {name: create(service, name) for name in "xy"}
     hold = threading.Event()
-    waiters = []
+    futures = []
     for name in "xy":
-        service.put(name, Task(lambda _: hold.wait(), Future()))
+        service.put(name, Job(lambda _: hold.wait(), Future()))
         for context in CONTEXTS[:10]:
-            waiters.append((name, context, Future()))
-            service.put(name, Task(Decide(Ask(context)), waiters[-1][2]))
+            futures.append((name, context, Future()))
+            service.put(name, Job(Decide(DecideRequest(context)), futures[-1][2]))
     journal.failing = 1
     hold.set()
-    for name, context, waiter in waiters:
-        if waiter.exception(10) is None:
-            assert same(json.loads(waiter.result()), bare[name].decide(context))
+    for name, context, future in futures:
+        if future.exception(10) is None:
+            assert equal(json.loads(future.result()), bare[name].decide(context))
         else:
-            assert isinstance(waiter.exception(), Unavailable)
-    assert service.well.wait(10)
+            assert isinstance(future.exception(), Unavailable)
+    assert service.healthy.wait(10)
     for name in "xy":
         live(service, bare[name], CONTEXTS[10:20], name)
 
 
-def test_an_agent_whose_creation_was_not_written_does_not_exist(opened):
+def test_agent_whose_creation_was_not_written_does_not_exist(opened):
     journal = MemoryJournal()
     service = opened(journal)
     journal.failing = 1
     with pytest.raises(Unavailable):
         create(service)
-    assert service.well.wait(10)
+    assert service.healthy.wait(10)
     assert service.names() == []
     live(service, create(service), CONTEXTS[:3])
 
@@ -203,22 +222,22 @@ def refuse(*_):
 
 
 @pytest.mark.parametrize(("failure", "name"), [(lambda *_: 1 / 0, "ZeroDivisionError"), (refuse, "too late for that")])
-def test_an_error_that_nobody_foresaw_changes_nothing(opened, monkeypatch, caplog, failure, name):
-    """In the middle of a decision the agent has changed already, whatever the error."""
+def test_unforeseen_error_changes_nothing(opened, monkeypatch, caplog, failure, name):
+    """The agent has changed already when its score fails, so it must be restored, whatever the error."""
     service = opened(MemoryJournal())
     bare = create(service)
     live(service, bare, CONTEXTS[:5])
     with monkeypatch.context() as patch:
-        patch.setattr(LinUCB, "_score", failure)
-        with pytest.raises(Problem, match="request [0-9a-f]+; the log") as caught:
+        patch.setattr(LinUCB, "_score", failure)  # private: a hook that is called after the agent has changed
+        with pytest.raises(InternalError, match="request [0-9a-f]+; the log") as caught:
             decide(service, CONTEXTS[5])
-    assert caught.value.status == 500
+    assert problem_of(caught.value).status == 500
     assert name in caplog.text
-    assert service.well.wait(10)
+    assert service.healthy.wait(10)
     live(service, bare, CONTEXTS[5:10])
 
 
-def test_a_retry_is_answered_as_before_even_after_a_restart(tmp_path, opened):
+def test_retry_has_the_same_answer_also_after_a_restart(tmp_path, opened):
     journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
     service = opened(journal, snapshots)
     create(service, epsilon=0.9)
@@ -232,22 +251,22 @@ def test_a_retry_is_answered_as_before_even_after_a_restart(tmp_path, opened):
     assert journal.last() == entries
 
 
-def test_time_is_written_down_and_never_asked_again(opened):
+def test_replay_takes_times_from_the_journal(opened):
     journal, now = MemoryJournal(), [1000.0]
     service = opened(journal, clock=lambda: now[0])
     bare = create(service, expire_after=60, kind="ilinucb-random")
     for second in (1000.0, 1010.0, 990.0, 1075.0):  # the clock was set back in between
         now[0] = second
-        assert same(
+        assert equal(
             decide(service, CONTEXTS[0]), bare.decide(CONTEXTS[0], at=max(second, 1010.0 if second < 1000 else 0))
         )
-    now = None  # whoever asks now fails
+    now = None  # reading the clock would fail from now on
     again = opened(journal)
     assert again.call("x", lambda session: session.agent.state(0)) == "silent"
     assert again.call("x", lambda session: session.agent.health().expired) == bare.health().expired > 0
 
 
-def test_a_request_that_is_refused_moves_no_clock(opened):
+def test_refused_request_does_not_advance_the_clock(opened):
     journal, now = MemoryJournal(), [1000.0]
     service = opened(journal, clock=lambda: now[0], limits=Limits(nodes=32, memory=100_000))
     create(service, expire_after=60)
@@ -261,51 +280,51 @@ def test_a_request_that_is_refused_moves_no_clock(opened):
     assert states[0] == states[1]
 
 
-def test_many_rewards_of_which_some_were_lost_are_all_learned_in_the_end(opened):
+def test_reward_batch_is_learned_completely_after_a_failed_append(opened):
     journal = MemoryJournal()
     service = opened(journal, learn_budget_ms=0)
     create(service)
     for context in CONTEXTS[:20]:
         decide(service, context)
     journal.failing, learned = 1, Future()
-    service.put("x", Task(Rewards(Reward(id, 1.0) for id in range(20)), learned))
-    assert json.loads(learned.result(10)) == {"taken": 20, "refused": []}
+    service.put("x", Job(RewardBatch([Reward(id, 1.0) for id in range(20)]), learned))
+    assert learned.result(10) == RewardBatchResult(20, [])
     for found in (service, opened(journal)):
         assert found.call("x", lambda session: session.agent.health().rewarded) == 20
 
 
-def test_a_decision_waits_for_no_more_than_a_slice_of_what_was_put_off(opened, monkeypatch):
-    """The first piece of a study is held until a decision waits; that comes next, however much is left to study."""
-    journal, begun, go_on = MemoryJournal(), threading.Event(), threading.Event()
+def test_decision_waits_for_at_most_one_step_of_deferred_training(opened, monkeypatch):
+    """The first step blocks until a decision is queued, which comes next, however much training is left."""
+    journal, begun, release = MemoryJournal(), threading.Event(), threading.Event()
     service = opened(journal, learn_budget_ms=10_000)
     bare = create(service, kind="gcnucb", warmup=0)
     live(service, bare, CONTEXTS[:6])
     service.call("x", lambda session: session.agent.train_pending(1000))
     before = journal.last()
-    pieces = GCNUCB._train_step
+    step = GCNUCB._train_step  # private: the test must block in the middle of the training
 
     def held(agent):
         begun.set()
-        assert go_on.wait(10)
-        return pieces(agent)
+        assert release.wait(10)
+        return step(agent)
 
     monkeypatch.setattr(GCNUCB, "_train_step", held)
     answers = [Future() for _ in range(8)]
     hold = threading.Event()
-    service.put("x", Task(lambda _: hold.wait(), Future()))
-    for answer in answers[:7]:  # together, so that seven pieces are put off at once
-        service.put("x", Task(Decide(Ask(CONTEXTS[0])), answer))
+    service.put("x", Job(lambda _: hold.wait(), Future()))
+    for answer in answers[:7]:  # together, so that seven steps are deferred at once
+        service.put("x", Job(Decide(DecideRequest(CONTEXTS[0])), answer))
     hold.set()
     assert begun.wait(10)
-    service.put("x", Task(Decide(Ask(CONTEXTS[1])), answers[7]))
-    go_on.set()
+    service.put("x", Job(Decide(DecideRequest(CONTEXTS[1])), answers[7]))
+    release.set()
     for answer in answers:
         answer.result(10)
     records = journal.records[before:]
     kinds = [record.kind for record in records]
     last = len(kinds) - 1 - kinds[::-1].index("decide")
-    studied = [wire.op_of("study", record.body).pieces for record in records[:last] if record.kind == "study"]
-    assert studied[-1] == 1, "one piece, and then the decision that waited"
+    steps = [operation_of("train", record.body).steps for record in records[:last] if record.kind == "train"]
+    assert steps[-1] == 1, "one step, and then the decision that waited"
 
 
 def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learning(opened):
@@ -315,15 +334,15 @@ def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learnin
     create(service, "y")
     live(service, bare, CONTEXTS[:30])
     hold, decided = threading.Event(), Future()
-    service.put("x", Task(lambda _: hold.wait(), Future()))
-    decide(service, CONTEXTS[0], "y")  # while x stands still
+    service.put("x", Job(lambda _: hold.wait(), Future()))
+    decide(service, CONTEXTS[0], "y")  # while x is blocked
     before = journal.last()
-    rewards = Rewards(Reward(id, 0.5) for id in range(30))
+    rewards = RewardBatch([Reward(id, 0.5) for id in range(30)])
     learned = Future()
-    service.put("x", Task(rewards, learned))
-    service.put("x", Task(Decide(Ask(CONTEXTS[0])), decided))
+    service.put("x", Job(rewards, learned))
+    service.put("x", Job(Decide(DecideRequest(CONTEXTS[0])), decided))
     hold.set()
-    assert json.loads(learned.result(10)) == {"taken": 30, "refused": []}
+    assert learned.result(10) == RewardBatchResult(30, [])
     decided.result(10)
     kinds = [record.kind for record in journal.records[before:]]
     assert kinds.count("rewards") == 30, "each in a slice of its own"
@@ -336,7 +355,7 @@ def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learnin
         (Create("x", 5, "linucb"), {"arms": 4}, "too many arms"),
         (Create("x", 2, "linucb", {"arms": 3}), {}, "arms are not given"),
         (Create("x", 2, "bilinucb-gcn", {"imputer": {}}), {}, "by its name"),
-        (Create("x", 2, "bilinucb-gcn", {"imputer_params": 3}), {}, "params are not such"),
+        (Create("x", 2, "bilinucb-gcn", {"imputer_params": 3}), {}, "no agent can be made with these params"),
         (Create("x", 2, "bilinucb-gcn", {"imputer_params": {"epochs": 10**6}}), {}, "too large a number"),
         (Create("x", 2, "linucb", {"seed": 2**60}), {}, "too large a number"),
         (Create("x", 2, "linucb", {"alpha": "much"}), {}, "alpha"),
@@ -345,16 +364,16 @@ def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learnin
         (Create("x", 2, "tests.mine:Agent"), {}, "unknown kind"),
     ],
 )
-def test_an_agent_that_must_not_be_is_not_made(opened, op, limits, message):
+def test_agent_outside_the_limits_is_not_created(opened, op, limits, message):
     service = opened(MemoryJournal(), limits=Limits(**limits))
     with pytest.raises(TaciturnError, match=message):
-        service.call("x", service.limits.admitted(op))
+        service.call("x", service.limits.bounded_create(op))
     assert service.names() == []
     live(service, create(service), CONTEXTS[:2])
 
 
-def test_bounds_are_written_down_with_the_agent(opened):
-    """Under other limits it is the same agent."""
+def test_limits_are_stored_with_the_agent(opened):
+    """So that it is the same agent under other limits."""
     journal = MemoryJournal()
     service = opened(journal, limits=Limits(nodes=20, memory=1e6))
     bare = create(service, max_nodes=10**9)
@@ -364,31 +383,42 @@ def test_bounds_are_written_down_with_the_agent(opened):
     live(opened(journal), bare, CONTEXTS[10:30])
 
 
-def test_files_are_taken_with_suspicion(opened, tmp_path):
+def test_untrusted_files_are_imported_or_refused(opened, tmp_path):
     service = opened(MemoryJournal())
     bare = create(service)
     live(service, bare, CONTEXTS[:5])
     file = service.call("x", lambda session: session.export())
-    service.call("copy", service.limits.importing(file))
-    bare.name, bare.seen = "copy", service._journal.last()
+    service.call("copy", service.limits.bounded_import(file))
+    bare.name, bare.seen = "copy", service.journal.last()
     live(service, bare, CONTEXTS[5:9], "copy")
     bare.save(tmp_path / "own")
     reference = taciturn.make("majority", arms=2)
     reference.save(tmp_path / "reference")
     for content in (b"", file[:-1], file[:100] + b"\0" + file[101:], (tmp_path / "reference").read_bytes()):
         with pytest.raises(TaciturnError):
-            service.call("bad", service.limits.importing(content))
+            service.call("bad", service.limits.bounded_import(content))
     assert service.names() == ["copy", "x"]
 
 
-def test_every_kind_of_entry_survives_the_way_to_the_journal_and_back():
-    ask = b'{"contexts": [[1, 2], {"a": 1}], "neighbors": [[0], null], "allowed": ["a", 3], "request_id": "r"}'
-    op = Decide(wire._READERS["decide"].decode(b'{"ask":' + ask + b"}").ask, 12.5)
+def test_every_operation_is_decoded_as_it_was_encoded():
+    request = b'{"contexts": [[1, 2], {"a": 1}], "neighbors": [[0], null], "allowed": ["a", 3], "request_id": "r"}'
+    op = Decide(msgspec.json.decode(request, type=DecideRequest), 12.5)
     ops = [Create("x", ["a", 1], "linucb", {"alpha": 0.1}, False), op, Reward(3, None), Withdraw(2), AddArm("z")]
-    for given in [*ops, wire.RetireArm(4), wire.Import(b"\0\xff", 16, 1e9), Delete()]:
-        for raw in (None, ask) if given is op else (None,):
-            entry = wire.entry_of("x", given, raw)
-            assert wire.op_of(entry.kind, entry.body) == given
+    ops += [RewardBatch([Reward(3, 1.0)]), TrainPending(4), RetireArm(4), Import(b"\0\xff", 16, 1e9), Delete()]
+    assert {type(given) for given in ops} == set(OPERATIONS.values())
+    for given in ops:
+        for raw in (None, request) if given is op else (None,):
+            entry = entry_of("x", given, raw)
+            assert operation_of(entry.kind, entry.body) == given
+
+
+def test_session_is_rebuilt_from_its_state():
+    session = Session()
+    session.apply(Create("x", ARMS, "linucb", {"expire_after": 5}, corrections=False))
+    session.apply(Decide(DecideRequest(CONTEXTS[0], request_id="r"), 1.0))
+    again = Session.from_state(session.state())
+    assert again.state() == session.state()
+    assert (again.about("x"), again.answers, again.pending(2.0)) == (session.about("x"), session.answers, 1)
 
 
 def test_overdue_decisions_make_room_for_new_ones(opened):
@@ -404,8 +434,8 @@ def test_overdue_decisions_make_room_for_new_ones(opened):
     assert decide(service, CONTEXTS[0])["id"] == 8
 
 
-def test_an_agent_that_could_not_be_made_is_still_in_the_journal(opened, tmp_path):
-    """A catalogue that was kept meanwhile did not know it, and the next start read the journal from there only."""
+def test_agent_that_could_not_be_restored_is_found_again_at_the_next_start(opened, tmp_path):
+    """A catalogue written meanwhile did not have it, and the next start read the journal only from there."""
     journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
     service = opened(journal)
     bare = create(service)
@@ -413,7 +443,7 @@ def test_an_agent_that_could_not_be_made_is_still_in_the_journal(opened, tmp_pat
     create(service, "y")
     service.close()
     good, at = journal.records[1], 1
-    journal.records[at] = good._replace(body=b'{"ask":{"context":[]}}')
+    journal.records[at] = good._replace(body=b'{"request":{"context":[]}}')
     service = opened(journal, snapshots)
     assert service.names() == ["y"]
     service.close()
@@ -421,9 +451,9 @@ def test_an_agent_that_could_not_be_made_is_still_in_the_journal(opened, tmp_pat
     live(opened(journal, snapshots), bare, CONTEXTS[3:6])
 
 
-def test_stopping_while_agents_are_made_anew_forgets_none(opened, tmp_path):
+def test_close_during_recovery_loses_no_agent(opened, tmp_path):
     journal, snapshots = MemoryJournal(), Snapshots(tmp_path)
-    service = opened(journal, snapshots, patience=30.0)
+    service = opened(journal, snapshots, retry_seconds=30.0)
     bare = create(service)
     live(service, bare, CONTEXTS[:3])
     service.failures, journal.failing = 3, 1  # as after earlier failures, so that there is a pause to stop in
@@ -433,9 +463,9 @@ def test_stopping_while_agents_are_made_anew_forgets_none(opened, tmp_path):
     live(opened(journal, snapshots), bare, CONTEXTS[3:6])
 
 
-def test_a_question_without_a_context_harms_nobody_else(opened):
+def test_request_without_a_context_is_refused_alone(opened):
     service = opened(MemoryJournal())
     bare = create(service)
     with pytest.raises(TaciturnError, match="either a context or contexts"):
-        service.call("x", Decide(Ask()))
+        service.call("x", Decide(DecideRequest()))
     live(service, bare, CONTEXTS[:2])

@@ -1,4 +1,4 @@
-"""The page in a real browser: its main paths, by mouse and by keyboard, and that nothing of it leaves the machine."""
+"""The page in a real browser: its main paths by mouse and keyboard, without a request to any other machine."""
 
 import json
 import os
@@ -26,9 +26,8 @@ from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
 from taciturn.service.journal.base import Key
 from taciturn.service.journal.sqlite import SQLiteJournal
-from taciturn.service.web import overview, svg
+from taciturn.service.web import agent_view, overview, svg
 from taciturn.service.web.latency import Latencies
-from taciturn.service.web.views import size
 
 KEYS = Keyring([Key(scope, digest(f"taciturn_{scope}"), scope) for scope in ("read", "write")])
 WAIT = 30
@@ -55,7 +54,7 @@ class Site:
         self.start()
 
     def start(self):
-        self._socket = socket.create_server(("127.0.0.1", self.port))  # who asks from now on waits for the server
+        self._socket = socket.create_server(("127.0.0.1", self.port))  # requests from now on wait for the server
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._server = uvicorn.Server(uvicorn.Config(self._app, log_config=None, access_log=False, lifespan="off"))
@@ -106,7 +105,7 @@ def site(new_site):
 
 
 class Window:
-    """A browser's window: what a person does in it, and what it must not do."""
+    """A window of the browser: user actions, and checks of its log and requests."""
 
     def __init__(self, driver):
         self.driver = driver
@@ -153,26 +152,26 @@ class Window:
         ActionChains(self.driver).send_keys(*keys).perform()
 
     def tab_to(self, css):
-        """Go on by keyboard alone; every stop on the way must be visibly in focus."""
+        """Press Tab until an element has the focus; every stop must show its focus."""
         for _ in range(60):
             self.press("\ue004")
             at, ring = self.run("const a = document.activeElement; return [a.matches(arguments[0]), "
                                 "a === document.body || getComputedStyle(a).outlineStyle !== 'none']", css)  # fmt: skip
-            assert ring, "no focus to be seen"
+            assert ring, "the focus is not visible"
             if at:
                 return
         raise AssertionError(f"{css} cannot be reached by keyboard")
 
     def fits(self):
-        """Whether nothing sticks out at the side."""
+        """Whether the page is not wider than the window."""
         inner, outer = self.run("return [document.documentElement.scrollWidth, window.innerWidth]")
         return inner <= outer
 
-    def complaints(self):
+    def errors(self):
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
 
-    def asked(self):
-        """The addresses of all requests since the last call."""
+    def requested(self):
+        """The URLs of all requests since the last call."""
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
 
@@ -187,11 +186,11 @@ def driver():
 def window(driver):
     driver.get("about:blank")
     found = Window(driver)
-    found.complaints()
-    found.asked()
+    found.errors()
+    found.requested()
     yield found
-    asked = [url for url in found.asked() if url != "about:blank"]
-    assert all(url.startswith("http://127.0.0.1:") for url in asked), "nothing leaves the machine"
+    urls = [url for url in found.requested() if url != "about:blank"]
+    assert all(url.startswith("http://127.0.0.1:") for url in urls), "no request to another machine"
     driver.get("about:blank")
 
 
@@ -205,7 +204,7 @@ def fill_in(window, name, arms, params=""):
 # In the browser.
 
 
-def test_from_nothing_to_an_explanation(window, new_site, tmp_path):
+def test_from_an_empty_service_to_an_explanation(window, new_site, tmp_path):
     journal = SQLiteJournal(tmp_path / "journal.db")
     site = new_site(journal)
     window.open(site.url)
@@ -222,12 +221,12 @@ def test_from_nothing_to_an_explanation(window, new_site, tmp_path):
     window.find("#try [type=submit]").click()
     window.until_text("#tried", "Decision 0:")
     window.until_text("#fact-pending", "1")
-    window.find("#tried [data-say='1']").click()
+    window.find("#tried [data-feedback='1']").click()
     window.until_text("#tried .state", "rewarded")
     window.until_text("#fact-reward", "100 %")
-    assert "taken" in window.find("#status").get_attribute("textContent"), "and it is said aloud"
+    assert "taken" in window.find("#status").get_attribute("textContent"), "announced to screen readers"
 
-    for i, reward in enumerate([1, 0, None, None, 0, 1, 1, 0]):  # from elsewhere: the page hears of it by itself
+    for i, reward in enumerate([1, 0, None, None, 0, 1, 1, 0]):  # over the API: the page updates itself
         site.reward(site.decide({"late": i % 2, "angry": i / 8})["id"], reward)
     window.until_text("#fact-decisions", "9")
     window.until_text("#fact-silence", "22 %")
@@ -237,30 +236,30 @@ def test_from_nothing_to_an_explanation(window, new_site, tmp_path):
     assert len(window.all("svg.shares path:not(.grid)")) == 3
     assert len(window.all("svg.plane circle")) == 9
     window.until_text("[data-part=latency]", "p99")
-    assert "<b>human</b>" in window.find("[data-part=curves]").text, "names are shown as they are"
+    assert "<b>human</b>" in window.find("[data-part=curves]").text, "names are escaped"
 
     window.find("#why-8").click()
     dialog = window.until_seen("#why")
     window.until_text("#why", "Decision 8:")
-    assert "Spoke for it" in dialog.text
+    assert "Supporting neighbors" in dialog.text
     assert len(window.all("#why .scores tbody tr")) == 3
-    window.find("#why .voices a").click()
-    window.until(lambda: "Decision 8:" not in window.find("#why h3").text, "the voice was never shown")
+    window.find("#why .neighbors a").click()
+    window.until(lambda: "Decision 8:" not in window.find("#why h3").text, "the neighbor was never shown")
     window.press("\ue00c")
     window.until(lambda: not dialog.is_displayed(), "the dialog never closed")
 
-    window.find("#tried [data-say='withdraw']").click()
+    window.find("#tried [data-feedback='withdraw']").click()
     window.until_text("#tried", "withdrawn")
-    window.until(lambda: not window.all("#why-0"), "the decision never went")
+    window.until(lambda: not window.all("#why-0"), "the decision was never removed")
     window.find(".brand").click()
     window.until_text(".card", "viewucb")
     assert window.find(".card .spark path.s-reward").get_attribute("d").startswith("M")
-    assert window.complaints() == []
-    journal_says = {record.kind for record in journal.read()}
-    assert journal_says - {"study"} == {"create", "decide", "reward", "withdraw"}
+    assert window.errors() == []
+    kinds = {record.kind for record in journal.read()}
+    assert kinds - {"train"} == {"create", "decide", "reward", "withdraw"}
 
 
-def test_what_is_wrong_is_said_next_to_its_field(window, site):
+def test_errors_are_shown_next_to_their_field(window, site):
     site.make()
     window.open(site.url)
     window.until_seen(".card")
@@ -284,12 +283,12 @@ def test_what_is_wrong_is_said_next_to_its_field(window, site):
         window.type("#context", context)
         window.find("#try [type=submit]").click()
         window.until_text("#context-error", word)
-    refused = window.complaints()
-    assert len(refused) == 4, "the browser tells of answers that are no 200, and of nothing else"
-    assert all("Failed to load resource" in one for one in refused)
+    logged = window.errors()
+    assert len(logged) == 4, "the browser logs answers other than 200, and nothing else"
+    assert all("Failed to load resource" in one for one in logged)
 
 
-def test_by_keyboard_alone(window, site):
+def test_keyboard_only(window, site):
     window.open(site.url)
     window.until_seen(".empty")
     window.tab_to("#name")
@@ -305,21 +304,21 @@ def test_by_keyboard_alone(window, site):
     window.tab_to("#try [type=submit]")
     window.press("\ue007")
     window.until_text("#tried", "Decision 0:")
-    window.tab_to("#tried [data-say='0']")
+    window.tab_to("#tried [data-feedback='0']")
     window.press("\ue007")
     window.until_text("#fact-reward", "0 %")
     window.until_text("#tried .state", "rewarded")
-    assert window.run("return document.activeElement.dataset.say") == "0", "the focus stays where it was"
+    assert window.run("return document.activeElement.dataset.feedback") == "0", "the focus is kept"
     window.tab_to("#why-0")
     window.press("\ue007")
     window.until_text("#why h3", "Decision 0:")
     assert window.run("return document.querySelector('#why').contains(document.activeElement)")
     window.press("\ue00c")
     window.until(lambda: window.run("return document.activeElement.id") == "why-0", "the focus did not come back")
-    assert window.complaints() == []
+    assert window.errors() == []
 
 
-def test_a_key_is_needed_where_one_is_set(window, new_site):
+def test_page_needs_a_key_if_there_are_keys(window, new_site):
     site = new_site(keyring=KEYS, token="taciturn_write")  # noqa: S106
     site.make("secret", arms=["hushed", "whispered"])
     site.decide({"hidden": 1}, "secret")
@@ -332,12 +331,12 @@ def test_a_key_is_needed_where_one_is_set(window, new_site):
         for headers in ({}, {"authorization": "Bearer taciturn_wrong"}):
             assert requests.get(site.url + path, headers=headers, timeout=WAIT).status_code == 401
     window.open(f"{site.url}/agents/No!")
-    assert "no agent of such a name" in window.find(".empty").text
-    assert all("404" in one for one in window.complaints())
+    assert "no agent of this name" in window.find(".empty").text
+    assert all("404" in one for one in window.errors())
     window.open(site.url)
     window.until_seen("#sign-in")
     assert not window.find("#content").is_displayed()
-    assert window.complaints() == [], "nothing is asked without a key"
+    assert window.errors() == [], "no request without a key"
     window.type("#key", "taciturn_wrong\n")
     window.until_text("#key-error", "not known")
     window.type("#key", "taciturn_read\n")
@@ -352,10 +351,10 @@ def test_a_key_is_needed_where_one_is_set(window, new_site):
     window.until_seen("#sign-out").click()
     window.until_seen("#sign-in")
     assert window.run("return sessionStorage.length") == 0
-    assert all("401" in one or "403" in one for one in window.complaints())
+    assert all("401" in one or "403" in one for one in window.errors())
 
 
-def test_a_service_that_is_down_is_told_and_waited_for(window, site):
+def test_outage_is_shown_until_the_service_answers_again(window, site):
     site.make()
     window.open(f"{site.url}/agents/desk")
     window.until_text("#fact-decisions", "0")
@@ -364,49 +363,49 @@ def test_a_service_that_is_down_is_told_and_waited_for(window, site):
     window.type("#context", "a=1")
     window.find("#try [type=submit]").click()
     window.until_text("#try [data-error='']", "does not answer")
-    assert window.find("#fact-decisions").is_displayed(), "what was known stays"
+    assert window.find("#fact-decisions").is_displayed(), "the old view stays"
     site.start()
     window.find("#retry").click()
-    window.until(lambda: not window.find("#banner").is_displayed(), "the banner stayed")
+    window.until(lambda: not window.find("#banner").is_displayed(), "the banner was never hidden")
     window.find("#try [type=submit]").click()
     window.until_text("#tried", "Decision 0:")
-    assert all("ERR_CONNECTION" in one or "ERR_EMPTY_RESPONSE" in one for one in window.complaints())
+    assert all("ERR_CONNECTION" in one or "ERR_EMPTY_RESPONSE" in one for one in window.errors())
 
 
-def test_nothing_is_asked_while_nobody_looks(window, site):
+def test_hidden_page_sends_no_requests(window, site):
     site.make()
     watch = """
-        window.waits = new Map();  // timers by number; they only go off when the test says so
+        window.waits = new Map();  // timers by number; they never fire
         window.setTimeout = (what, wait) => { const id = waits.size + 1; waits.set(id, [what, wait]); return id; };
         window.clearTimeout = (id) => { if (waits.has(id)) waits.get(id)[0] = null; };
-        window.looking = (yes) => {
-          Object.defineProperty(document, "hidden", { configurable: true, get: () => !yes });
+        window.setVisible = (visible) => {
+          Object.defineProperty(document, "hidden", { configurable: true, get: () => !visible });
           document.dispatchEvent(new Event("visibilitychange"));
         };
         window.due = () => [...waits.values()].filter(([what]) => what).map(([, wait]) => wait);
-        const ask = window.fetch;
-        window.asks = 0;
-        window.fetch = (...given) => { asks += 1; return ask(...given); };"""
+        const send = window.fetch;
+        window.requests = 0;
+        window.fetch = (...given) => { requests += 1; return send(...given); };"""
     script = window.command("Page.addScriptToEvaluateOnNewDocument", source=watch)["identifier"]
     window.open(f"{site.url}/agents/desk")
-    window.until(lambda: window.run("return due()") == [2000], "it asks every two seconds")
-    before = window.run("return asks")
-    window.run("looking(false)")
-    assert window.run("return [asks, due()]") == [before, []]
+    window.until(lambda: window.run("return due()") == [2000], "it loads every two seconds")
+    before = window.run("return requests")
+    window.run("setVisible(false)")
+    assert window.run("return [requests, due()]") == [before, []]
     site.decide({"a": 1})
-    window.run("document.getElementById('retry').click()")  # what was under way when the last one left
+    window.run("document.getElementById('retry').click()")  # as if a request was in progress when the page was hidden
     window.until_text("#fact-decisions", "1")
-    assert window.run("return [asks, due()]") == [before + 1, []]
+    assert window.run("return [requests, due()]") == [before + 1, []]
     site.decide({"a": 1})
-    window.run("looking(true)")
+    window.run("setVisible(true)")
     window.until_text("#fact-decisions", "2")
-    window.until(lambda: window.run("return due()") == [2000], "it goes on at once")
+    window.until(lambda: window.run("return due()") == [2000], "it continues immediately")
     window.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
-    assert window.complaints() == []
+    assert window.errors() == []
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_a_phone_in_light_and_dark(window, site, dark):
+def test_page_fits_a_phone_in_light_and_dark(window, site, dark):
     site.make("n" * 64, arms=["a" * 150, "b" * 150])
     for i in range(5):
         site.reward(site.decide({"f" * 60: i / 4, "g": 1.0}, "n" * 64)["id"], i % 2, "n" * 64)
@@ -421,10 +420,10 @@ def test_it_fits_a_phone_in_light_and_dark(window, site, dark):
     window.until_text("#why h3", "Decision 3:")
     assert window.fits()
     assert window.find("#why").size["width"] <= 360
-    assert all("404" in one for one in window.complaints())
+    assert all("404" in one for one in window.errors())
 
 
-def test_it_can_be_read_without_scripts(window, site):
+def test_page_can_be_read_without_javascript(window, site):
     site.make()
     site.reward(site.decide({"a": 1})["id"], 1)
     window.command("Emulation.setScriptExecutionDisabled", value=True)
@@ -433,16 +432,16 @@ def test_it_can_be_read_without_scripts(window, site):
     assert window.find("#fact-reward").text == "100 %"
     assert not window.find("#try").is_displayed()
     window.find("#why-0").click()
-    assert "Spoke for it" in window.find(".decision").text
+    assert "Supporting neighbors" in window.find(".decision").text
     window.command("Emulation.setScriptExecutionDisabled", value=False)
-    assert window.complaints() == []
+    assert window.errors() == []
 
 
 # Without a browser.
 
 
 def colours():
-    """The colours of the style sheet by name, in light and in dark."""
+    """The colours of the style sheet by name, for light and dark."""
     css = files("taciturn.service.web").joinpath("static", "page.css").read_text(encoding="utf-8")
     light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part)) for part in css.split("@media", 2)[:2])
     assert light.keys() == dark.keys()
@@ -459,7 +458,7 @@ def contrast(one, other):
 
 
 @pytest.mark.parametrize("scheme", [0, 1])
-def test_text_and_drawings_stand_out(scheme):
+def test_contrast_of_text_and_shapes(scheme):
     found = colours()[scheme]
     for ground in ("paper", "box"):
         for text in ("ink", "soft", "accent", "bad", "good"):
@@ -470,7 +469,7 @@ def test_text_and_drawings_stand_out(scheme):
     assert contrast(found["on-warn"], found["warn"]) >= 4.5
 
 
-def test_pages_bring_nothing_from_elsewhere_and_run_nothing_inline():
+def test_pages_load_nothing_from_other_hosts_and_run_nothing_inline():
     for file in files("taciturn.service.web").joinpath("templates").iterdir():
         text = file.read_text(encoding="utf-8")
         assert not re.findall(r"<script(?! type=\"module\" src=\"/web/)|<style|\sstyle=|\son\w+=|https?://", text), file
@@ -484,71 +483,71 @@ def test_pages_bring_nothing_from_elsewhere_and_run_nothing_inline():
             assert ask("GET", path).status_code == status
         assert ask("GET", "/web/agents/none/overview.json").json()["detail"] == "there is no agent 'none'"
         assert ask("POST", "/web/agents.json").status_code == 405
-        service.well.clear()
+        service.healthy.clear()
         ask("POST", "/v1/agents", json={"name": "x", "arms": 2})
         answer = ask("GET", "/agents/x")
         assert answer.status_code == 503
-        assert "making its agents anew" in answer.text
-        service.well.set()
+        assert "restoring its agents" in answer.text
+        service.healthy.set()
     service.close()
 
 
-def test_a_page_is_made_anew_only_when_something_has_happened(monkeypatch):
-    taken = []
-    take = overview.take
-    monkeypatch.setattr(overview, "take", lambda *given: taken.append(given) or take(*given))
+def test_view_is_rendered_again_only_after_new_entries(monkeypatch):
+    captured = []
+    capture = agent_view.capture
+    monkeypatch.setattr(agent_view, "capture", lambda *given: captured.append(given) or capture(*given))
     service = Service(MemoryJournal())
     with Web(page_app(service)) as ask:
         ask("POST", "/v1/agents", json={"name": "x", "arms": 2, "kind": "linucb"})
         path = "/web/agents/x/overview.json"
         answers = ask.together([("GET", path, {})] * 5)
-        assert len({answer.text for answer in answers}) == len(taken) == 1
+        assert len({answer.text for answer in answers}) == len(captured) == 1
         ask("POST", "/v1/agents/x/decisions", json={"context": [1.0]})
         assert ask("GET", path).text != answers[0].text
-        assert len(taken) == 2
+        assert len(captured) == 2
         ask("DELETE", "/v1/agents/x")
         assert "No agent yet" in ask("GET", "/").text
         assert ask("GET", "/agents/x").status_code == 404
     service.close()
 
 
-def test_an_agent_that_is_busy_does_not_hold_up_the_others(monkeypatch):
+def test_busy_agent_does_not_delay_the_others(monkeypatch):
     service = Service(MemoryJournal())
     begun, done = threading.Event(), threading.Event()
     with Web(page_app(service)) as ask:
         ask("POST", "/v1/agents", json={"name": "idle", "arms": 2, "kind": "linucb"})
-        ask("GET", "/")  # its card is there, and needs no time any more
+        ask("GET", "/")  # its card is rendered, and needs no time any more
         ask("POST", "/v1/agents", json={"name": "busy", "arms": 2, "kind": "linucb"})
         worker = threading.Thread(target=service.call, args=("busy", lambda _: begun.set() or done.wait(WAIT)))
         worker.start()
         assert begun.wait(WAIT)
-        monkeypatch.setattr("taciturn.service.web.views.PATIENCE", 0.0)
+        monkeypatch.setattr("taciturn.service.web.views.CARD_TIMEOUT", 0.0)
         text = ask("GET", "/").text
         done.set()
         worker.join()
-    assert "busy; it will be shown" in text
+    assert "busy; it is shown" in text
     assert "reward rate" in text
     service.close()
 
 
-def some_copy(arms=3, decisions=100, features=4, seed=0):
+def some_view(arms=3, decisions=100, features=4, seed=0):
     rng = np.random.default_rng(seed)
     session = Session()
     session.apply(Create("x", arms, "linucb", {"silence": 0.5, "max_nodes": 90}))
     for _ in range(decisions):
         id = session.agent.decide(rng.normal(size=features)).id
-        heard = rng.integers(4)
-        if heard:
-            session.agent.feedback(id, [None, 0, 1][heard - 1])
-    return overview.take("x", session), session.agent
+        feedback = rng.integers(4)
+        if feedback:
+            session.agent.feedback(id, [None, 0, 1][feedback - 1])
+    return agent_view.capture("x", session), session.agent
 
 
-def test_curves_are_what_counting_says():
+def test_curves_equal_counting():
     for decisions in (0, 1, 2, 19, 100):
-        copy, agent = some_copy(decisions=decisions)
+        view, agent = some_view(decisions=decisions)
         log = agent.log()
-        curves = overview.curves(copy, overview.groups(copy))
-        assert len(curves.ids) == min(len(log["ids"]), overview.POINTS)
+        curves = overview.curves(view, overview.groups(view))
+        assert len(curves.ids) == min(len(log["ids"]), overview.MAX_POINTS)
         for i, id in enumerate(curves.ids):
             end = log["ids"].tolist().index(id) + 1
             span = slice(max(0, end - curves.window), end)
@@ -561,57 +560,54 @@ def test_curves_are_what_counting_says():
             assert curves.silence[i] == curves.imputed[i] == share
             arms = log["arms"][span].tolist()
             assert [s[i] for s in curves.shares] == pytest.approx([arms.count(k) / len(arms) for k in range(3)])
-    assert [one["id"] for one in overview.recent(copy, 3)] == log["ids"][:-4:-1].tolist()
+    assert [one["id"] for one in overview.recent(view, 3)] == log["ids"][:-4:-1].tolist()
 
 
 def test_many_arms_share_the_last_colour():
-    copy, _ = some_copy(arms=14)
-    grouped = overview.groups(copy)
+    view, _ = some_view(arms=14)
+    grouped = overview.groups(view)
     assert grouped.labels[-1] == "5 others"
     assert np.bincount(grouped.of).tolist() == [1] * 9 + [5]
-    times = np.bincount(copy.chosen, minlength=14)
+    times = np.bincount(view.chosen, minlength=14)
     assert times[grouped.of < 9].min() >= times[grouped.of == 9].max()
-    assert np.sum(overview.curves(copy, grouped).shares, axis=0) == pytest.approx(1.0)
+    assert np.sum(overview.curves(view, grouped).shares, axis=0) == pytest.approx(1.0)
 
 
-def test_the_map_is_that_of_principal_components():
+def test_map_shows_the_first_two_principal_components():
     from dataclasses import replace
 
     from sklearn.decomposition import PCA
 
-    copy, _ = some_copy(features=5)
-    grouped = overview.groups(copy)
-    shown = overview.context_map(copy, grouped)
-    pca = PCA(2, svd_solver="full").fit(copy.rows.toarray())
-    wanted = pca.transform(copy.rows.toarray())
+    view, _ = some_view(features=5)
+    grouped = overview.groups(view)
+    shown = overview.context_map(view, grouped)
+    pca = PCA(2, svd_solver="full").fit(view.contexts.toarray())
+    expected = pca.transform(view.contexts.toarray())
     points = np.array([point[:2] for point in shown.points])
-    assert np.abs(np.corrcoef(points[:, 0], wanted[:, 0])[0, 1]) == pytest.approx(1)
-    assert np.abs(np.corrcoef(points[:, 1], wanted[:, 1])[0, 1]) == pytest.approx(1)
-    assert shown.carried == pytest.approx(pca.explained_variance_ratio_.sum())
+    assert np.abs(np.corrcoef(points[:, 0], expected[:, 0])[0, 1]) == pytest.approx(1)
+    assert np.abs(np.corrcoef(points[:, 1], expected[:, 1])[0, 1]) == pytest.approx(1)
+    assert shown.explained == pytest.approx(pca.explained_variance_ratio_.sum())
     assert (points.min(), points.max()) == (0, 1)
-    wide = sp.csr_matrix(sp.hstack([copy.rows, sp.csr_matrix((copy.rows.shape[0], 100))]))
-    sparse = overview.context_map(replace(copy, rows=wide, features=105), grouped)
+    wide = sp.csr_matrix(sp.hstack([view.contexts, sp.csr_matrix((view.contexts.shape[0], 100))]))
+    sparse = overview.context_map(replace(view, contexts=wide, features=105), grouped)
     assert np.allclose([p[:2] for p in sparse.points], points)
-    alike = replace(copy, rows=sp.csr_matrix(np.ones(copy.rows.shape)))
+    alike = replace(view, contexts=sp.csr_matrix(np.ones(view.contexts.shape)))
     assert overview.context_map(alike, grouped) is None
-    assert overview.context_map(replace(copy, rows=copy.rows[:2]), grouped) is None
-    line = replace(copy, rows=sp.csr_matrix(np.outer(np.arange(len(points)), np.ones(5))))
+    assert overview.context_map(replace(view, contexts=view.contexts[:2]), grouped) is None
+    line = replace(view, contexts=sp.csr_matrix(np.outer(np.arange(len(points)), np.ones(5))))
     assert {point[1] for point in overview.context_map(line, grouped).points} == {0.5}
 
 
-def test_wide_contexts_are_not_all_copied():
+def test_entries_of_captured_contexts_are_bounded(monkeypatch):
     session = Session()
     session.apply(Create("x", 2, "linucb"))
     for _ in range(6):
         session.agent.decide(np.ones(100))
-    overview.MAP_ENTRIES, before = 250, overview.MAP_ENTRIES
-    try:
-        assert overview.take("x", session).rows.shape == (2, 100)
-    finally:
-        overview.MAP_ENTRIES = before
+    monkeypatch.setattr(agent_view, "MAP_ENTRIES", 250)
+    assert agent_view.capture("x", session).contexts.shape == (2, 100)
 
 
-def test_latencies_are_of_the_last_decisions():
+def test_latency_covers_the_last_requests():
     latencies = Latencies()
     assert latencies.of("x") is None
     for i in range(2000):
@@ -625,18 +621,17 @@ def test_latencies_are_of_the_last_decisions():
     assert latencies.of("x") is None
 
 
-def test_shapes():
+def test_svg_paths():
     assert svg.line([None, 0.0, 1.0, None, 0.5]) == "M25.0 100.0h0L50.0 0.0M100.0 50.0h0"
     assert svg.line([0.5]) == "M50.0 50.0h0"
     assert svg.stack([[0.25, 0.5], [0.75, 0.5]])[1] == "M0.0 0.0L100.0 0.0L100.0 50.0L0.0 75.0Z"
     assert svg.stack([]) == svg.stack([[]]) == []
     assert svg.stack([[1.0]]) == ["M0.0 0.0L100.0 0.0L100.0 100.0L0.0 100.0Z"]
     assert svg.bars([1, 2])[0] == ("0.00", "50.00", "42.50", "50.00")
-    assert [size(n) for n in (12, 34_000, 5_600_000, 7_890_000_000)] == ["12 B", "34 kB", "6 MB", "7.9 GB"]
 
 
 def test_pictures_for_the_documentation(window, site, tmp_path):
-    """With TACITURN_PICTURES=docs it writes those of the documentation."""
+    """Writes the pictures of the documentation if TACITURN_PICTURES=docs."""
     from PIL import Image
 
     folder = Path(os.environ.get("TACITURN_PICTURES", tmp_path))
@@ -675,4 +670,4 @@ def test_pictures_for_the_documentation(window, site, tmp_path):
         picture = Image.open(BytesIO(window.driver.get_screenshot_as_png())).convert("RGB").quantize(128)
         picture.save(folder / f"{name}.png", optimize=True)
         assert (folder / f"{name}.png").stat().st_size < 200_000
-    assert window.complaints() == []
+    assert window.errors() == []

@@ -1,1 +1,1 @@
-"""The decision service: a journal, agents that are a function of it, and HTTP in front."""
+"""The decision service: a journal, agents that are a function of it, and an HTTP API with a page."""

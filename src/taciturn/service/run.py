@@ -1,4 +1,4 @@
-"""Everything that a service needs, opened in order and closed in the other."""
+"""Opens the parts of a service in order, serves it, and closes them in reverse order."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ JOURNAL = "journal.db"
 def opened_journal(
     folder: Path, *, postgres: str | None = None, durability: Literal["full", "normal"] = "full"
 ) -> Iterator[SQLJournal]:
-    """The journal of a data folder, or the one in PostgreSQL."""
+    """Open the journal of a data folder, or the one in PostgreSQL."""
     journal: SQLJournal
     if postgres is None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def opened_app(
     learn_budget_ms: float = 10.0,
     snapshot_every: int = 20_000,
 ) -> Iterator[FastAPI]:
-    """The application over a journal, page included, with snapshots in the data folder; leaving it finishes all."""
+    """Open the application of a journal, with its page, and snapshots in the data folder; closing drains the queues."""
     keys = list(journal.keys())
     snapshots = Snapshots(folder / "snapshots", history=journal.digest_at)
     service = Service(journal, snapshots, limits=limits, learn_budget_ms=learn_budget_ms, snapshot_every=snapshot_every)
@@ -64,33 +64,34 @@ def opened_app(
 
 
 def check_host(host: str, *, keyed: bool) -> None:
-    """Refuse to be reached from elsewhere where no key is needed."""
+    """Raise if other machines could reach a service without keys."""
     try:
         local = ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost"
     if not local and not keyed:
         raise TaciturnError(
-            f"--host {host} can be reached from elsewhere, and there is no key; make one first: taciturn keys add NAME"
+            f"--host {host} can be reached from other machines, and there is no key; "
+            "make one first: taciturn keys add NAME"
         )
 
 
 class _Announcing(uvicorn.Server):
-    """Says where it listens, once it does."""
+    """Calls `announce` with the port once it listens."""
 
     def __init__(self, config: uvicorn.Config, announce: Callable[[int], object]) -> None:
         super().__init__(config)
         self._announce = announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         await super().startup(sockets)
         if self.started:
             self._announce(self.servers[0].sockets[0].getsockname()[1])
 
 
 def serve(app: FastAPI, *, host: str, port: int, announce: Callable[[int], object]) -> None:
-    """Answer requests until a signal says to stop, then finish those under way; `announce` hears the port."""
+    """Serve until a signal arrives, then finish the requests in progress; `announce` is called with the port."""
     config = uvicorn.Config(
         app,
         host=host,
@@ -104,17 +105,17 @@ def serve(app: FastAPI, *, host: str, port: int, announce: Callable[[int], objec
         date_header=False,
     )
     server = _Announcing(config, announce)
-    with suppress(KeyboardInterrupt):  # which uvicorn raises again after it has stopped
+    with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
         server.run()
     if not server.started:
         raise TaciturnError(f"cannot listen on {host}, port {port}; is it in use?")
 
 
 class JSONLines(logging.Formatter):
-    """One line of JSON for each message, for machines to read."""
+    """Formats each message as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, where, and what; a traceback if there is one."""
+        """Time, level, logger and message; a traceback if there is one."""
         line: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
@@ -127,7 +128,7 @@ class JSONLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Structured logs on stderr."""
+    """Log JSON lines to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(JSONLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,7 +1,7 @@
-"""The service over HTTP: one table of routes, each read with msgspec and answered when it is durable.
+"""The service over HTTP: the table of routes as an ASGI application.
 
-The routes are plain ASGI on a FastAPI application, to which others can add theirs (a page, say): all get the same
-headers, and errors of the same form.
+The routes are plain ASGI inside a FastAPI application, to which other routes can be added (the page is): all get the
+same headers, and errors in the same form.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from taciturn.service.api import openapi
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
-from taciturn.service.api.problems import Problem, problem_of
+from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
 from taciturn.service.api.routes import JSON, Api, Endpoint, Handler, endpoints
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.service import Service
@@ -37,7 +37,7 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
-PROBLEM = b"application/problem+json"
+PROBLEM = MEDIA_TYPE.encode()
 LOOPBACK = re.compile(rb"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?")
 
 
@@ -48,13 +48,13 @@ class Resource:
         self.methods, self._keyring, self._seconds, self._metrics = methods, keyring, limits.seconds, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever happens."""
+        """Answer one request; every error becomes a problem."""
         method = scope["method"]
         endpoint = self.methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
-            wrong = Problem(405, "wrong-method", f"{method} is not possible here")
+            problem = Problem(405, "wrong-method", f"{method} is not allowed here")
             allow = ", ".join([*self.methods, *(["HEAD"] if "GET" in self.methods else [])])
-            await _send(send, 405, wrong.body, PROBLEM, [(b"allow", allow.encode())])
+            await _send(send, 405, problem.body, PROBLEM, [(b"allow", allow.encode())])
             return
         started = time.perf_counter()
         media: bytes
@@ -66,41 +66,41 @@ class Resource:
                 body = b"" if endpoint.takes is None else await _read(headers, receive, endpoint)
                 answer = await endpoint.handle(scope["path_params"], body)
             status, media, more = endpoint.good, (endpoint.gives or ("",))[0].encode(), []
-        except _Gone:
+        except _Disconnected:
             return
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes an answer
+        except Exception as error:  # noqa: BLE001 - every error becomes a problem
             problem = problem_of(error)
             status, answer, media, more = problem.status, problem.body, PROBLEM, problem.headers
         await _send(send, status, answer, media, more)
         self._metrics.observe(endpoint.method, endpoint.path, status, time.perf_counter() - started)
 
 
-class _Gone(Exception):
-    """The caller has left."""
+class _Disconnected(Exception):
+    """The caller has closed the connection."""
 
 
-def _check_key(keyring: Keyring, header: bytes, wanted: str) -> None:
+def _check_key(keyring: Keyring, header: bytes, needed: str) -> None:
     kind, _, token = header.partition(b" ")
     granted = keyring.scope_of(token.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
     if granted is None:
-        raise Problem(401, "no-key", "give a key that is known as Authorization: Bearer …")
-    if wanted == "write" and granted != "write":
+        raise Problem(401, "no-key", "send a valid key as Authorization: Bearer …")
+    if needed == "write" and granted != "write":
         raise Problem(403, "not-allowed", "this key may read, not write")
 
 
 async def _read(headers: dict[bytes, bytes], receive: Receive, endpoint: Endpoint) -> bytes:
-    """The body, if it is of the right kind and not too large."""
-    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != endpoint.media.encode():
-        raise Problem(415, "wrong-type", f"the content type must be {endpoint.media}")
+    """Read the body; raises a problem for a wrong content type or too many bytes."""
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != endpoint.content_type.encode():
+        raise Problem(415, "wrong-type", f"the content type must be {endpoint.content_type}")
     length = headers.get(b"content-length", b"0")
     chunks: list[bytes] = []
     size = int(length) if length.isdigit() and len(length) < 16 else 0
     while True:
-        if size > endpoint.most:
-            raise Problem(413, "too-large", f"the body may have {endpoint.most} bytes")
+        if size > endpoint.max_bytes:
+            raise Problem(413, "too-large", f"the body may have {endpoint.max_bytes} bytes")
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _Gone
+            raise _Disconnected
         chunks.append(message.get("body", b""))
         if not message.get("more_body", False):
             break
@@ -117,21 +117,21 @@ async def _send(send: Send, status: int, body: bytes, media: bytes, more: list[t
 
 
 class Front:
-    """Stands before the application: the routes of this module are answered here, all others get the same headers.
+    """Middleware that answers the routes of the API itself, and adds the headers to all other answers.
 
-    What FastAPI does for a route costs more than a decision, and these routes need none of it. Where no key is needed,
-    only names of this machine are served: a page elsewhere could otherwise have its own name point here, and a browser
-    would let it ask anything.
+    FastAPI's handling of a route takes longer than a decision, and these routes need none of it. Without keys only this
+    machine's own names are served, against DNS rebinding: a web page could otherwise let its own name resolve to this
+    machine, and the browser would let it read every answer.
     """
 
-    def __init__(self, app: Any, *, routes: list[Route], local: bool) -> None:
-        self._app, self._local = app, local
+    def __init__(self, inner: Any, *, routes: list[Route], local: bool) -> None:
+        self._inner, self._local = inner, local
         self._routes = [(route.path_regex.match, route.endpoint) for route in routes]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on."""
+        """Answer a route of the API, or call the inner application."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._inner(scope, receive, send)
             return
         if self._local and not LOOPBACK.fullmatch(dict(scope["headers"]).get(b"host", b"localhost")):
             problem = Problem(421, "wrong-host", "without keys only localhost is served")
@@ -144,7 +144,7 @@ class Front:
                 await resource(scope, receive, send)
                 return
 
-        async def shielded(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 headers = [*message["headers"], *HEADERS]
                 if not any(name == POLICY[0] for name, _ in headers):
@@ -152,30 +152,30 @@ class Front:
                 message["headers"] = headers
             await send(message)
 
-        await self._app(scope, receive, shielded)
+        await self._inner(scope, receive, send_with_headers)
 
 
 class App(FastAPI):
-    """FastAPI with somebody before it who is asked first."""
+    """A FastAPI application with a middleware, `front`, that is called first."""
 
     front: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the front answer, or pass on to `behind`."""
+        """Call the front, which calls `inner` for what it does not answer."""
         await self.front(scope, receive, send)
 
-    async def behind(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What FastAPI does."""
+    async def inner(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call FastAPI itself."""
         await super().__call__(scope, receive, send)
 
 
 def create_app(service: Service, keyring: Keyring | None = None, limits: Limits | None = None) -> App:
-    """The application; add other routes to it before it is served.
+    """Create the application; other routes can be added before it is served.
 
     Arguments:
-        service: the agents. Closing it is left to the owner.
-        keyring: whose tokens are needed; None lets everybody in who reaches it under a name of this machine.
-        limits: those of the service if None.
+        service: the agents; the owner closes it.
+        keyring: the valid keys; None lets in everyone who reaches it under a name of this machine.
+        limits: None for those of the service.
     """
     limits = limits or service.limits
     metrics = Metrics(service)
@@ -198,7 +198,7 @@ def create_app(service: Service, keyring: Keyring | None = None, limits: Limits 
     routes = [Route(path, Resource(methods, keyring, limits, metrics)) for path, methods in paths.items()]
     app.router.routes.extend(routes)
     app.openapi = lambda: document  # type: ignore[method-assign]
-    app.front = Front(app.behind, routes=routes, local=keyring is None)
+    app.front = Front(app.inner, routes=routes, local=keyring is None)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app
@@ -222,4 +222,4 @@ async def _any_error(_: Request, error: Exception) -> Response:
 
 
 def _problem_response(problem: Problem, headers: Any) -> Response:
-    return Response(problem.body, problem.status, headers, "application/problem+json")
+    return Response(problem.body, problem.status, headers, MEDIA_TYPE)

@@ -1,4 +1,4 @@
-"""API keys: a token is shown once and only its digest is kept."""
+"""API keys: a token is shown once, and only its digest is stored."""
 
 import hashlib
 import hmac
@@ -12,17 +12,17 @@ SCOPES = ("read", "write")
 
 
 def new_token() -> str:
-    """A token that nobody can guess: 32 random bytes behind a prefix by which leaked ones are found."""
+    """A random token of 32 bytes, with a prefix by which scanners find leaked ones."""
     return "taciturn_" + secrets.token_urlsafe(32)
 
 
 def digest(token: str) -> bytes:
-    """What is kept of a token. It is random and long, so that a plain SHA-256 gives nothing away."""
+    """The SHA-256 of a token, which is random and long enough for a hash without salt."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 class Keyring:
-    """All keys, to be asked what a token may do."""
+    """All keys of a service."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         self._keys = tuple(keys)
@@ -31,7 +31,7 @@ class Keyring:
                 raise TaciturnError(f"key {key.name!r} has the scope {key.scope!r}; a key may 'read' or 'write'")
 
     def scope_of(self, token: str) -> str | None:
-        """What a token may do, None where it is unknown; takes as long for every token, so that time tells nothing."""
+        """The scope of a token, None if it is unknown; takes the same time for every token, to reveal nothing."""
         given = digest(token)
         scope = None
         for key in self._keys:

@@ -1,4 +1,4 @@
-"""What a monitor reads at `/metrics`: how long requests took, and how the agents are doing."""
+"""Metrics for Prometheus at `/metrics`: durations of requests, and counts of each agent."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ class Metrics:
         self._registry.register(_Agents(service))
         self._seconds = Histogram(
             "taciturn_request_seconds",
-            "How long requests took, until they were durable.",
+            "Duration of requests, until they were durable.",
             ("method", "route", "status"),
             buckets=BUCKETS,
             registry=self._registry,
@@ -27,7 +27,7 @@ class Metrics:
         self._known: dict[tuple[str, str, int], Histogram] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Add one answered request."""
         key = (method, route, status)
         child = self._known.get(key)
         if child is None:
@@ -35,12 +35,12 @@ class Metrics:
         child.observe(seconds)
 
     def text(self) -> bytes:
-        """All of it in the text format of Prometheus."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class _Agents(Collector):
-    """Counts that the workers keep anyway, read when somebody asks."""
+    """Reads the counts of the workers when metrics are collected."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -49,12 +49,16 @@ class _Agents(Collector):
         service = self._service
         yield GaugeMetricFamily("taciturn_ready", "Whether requests are served.", value=float(service.ready))
         yield GaugeMetricFamily("taciturn_journal_position", "Entries in the journal.", value=service.position)
-        yield GaugeMetricFamily("taciturn_failures", "Appends failed since the last good one.", value=service.failures)
+        yield GaugeMetricFamily(
+            "taciturn_failures",
+            "Failed appends and broken sessions since the last good append.",
+            value=service.failures,
+        )
         decisions = CounterMetricFamily("taciturn_decisions", "Decisions made since the start.", labels=["agent"])
         rewards = CounterMetricFamily("taciturn_rewards", "Feedback since the start.", labels=["agent", "outcome"])
-        waiting = GaugeMetricFamily("taciturn_waiting", "Requests that wait for an agent.", labels=["agent"])
+        waiting = GaugeMetricFamily("taciturn_waiting", "Requests queued for an agent.", labels=["agent"])
         for worker in service.workers():
-            if worker.shown:
+            if worker.visible:
                 decisions.add_metric([worker.name], worker.counts["decisions"])
                 waiting.add_metric([worker.name], worker.waiting)
                 for outcome in ("taken", "corrected", "same"):

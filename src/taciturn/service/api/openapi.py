@@ -1,4 +1,4 @@
-"""The OpenAPI document: made of the shapes that requests are read with, and of what the routes say about themselves."""
+"""The OpenAPI document, made from the schemas that requests are decoded with and from the table of routes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from taciturn import __version__
-from taciturn.service.api.problems import TITLES
-from taciturn.service.core.operations import NAME, AddArm, Ask, Create, Heard, Reward
-from taciturn.service.core.session import KINDS
+from taciturn.contracts import STATES
+from taciturn.service.api.problems import MEDIA_TYPE, TITLES
+from taciturn.service.api.schemas import RewardBatchAnswer, RewardBody
+from taciturn.service.core.contexts import MAX_EXACT
+from taciturn.service.core.operations import NAME, AddArm, Create, DecideRequest, Reward
+from taciturn.service.core.session import SERVED_METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,27 +61,12 @@ ANSWERS: dict[str, Any] = {
             "outcome": {"enum": ["taken", "corrected", "same"]},
         }
     ),
-    "Feedbacks": _object(
-        {
-            "taken": {"type": "integer"},
-            "refused": {
-                "type": "array",
-                "items": _object(
-                    {
-                        "id": {"type": "integer"},
-                        "status": {"type": "integer"},
-                        "detail": {"type": "string"},
-                    }
-                ),
-            },
-        }
-    ),
-    "Look": _object(
+    "DecisionDetails": _object(
         {
             "id": {"type": "integer"},
             "arm": ARM,
             "reward": {"type": ["number", "null"]},
-            "state": {"enum": ["pending", "rewarded", "silent", "labelled"]},
+            "state": {"enum": list(STATES)},
             "explanation": {"type": "object"},
         }
     ),
@@ -90,16 +78,16 @@ ANSWERS: dict[str, Any] = {
         field={"type": "string"},
     ),
 }
-PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-PLACES: dict[str, Any] = {
+PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PATH_PARAMETERS: dict[str, Any] = {
     "agent": {"type": "string", "pattern": NAME.pattern},
-    "id": {"type": "integer", "minimum": 0, "maximum": 2**53},
+    "id": {"type": "integer", "minimum": 0, "maximum": MAX_EXACT},
     "arm": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 
 
 def document(endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool) -> dict[str, Any]:
-    """The whole document of a service with its limits, whose routes need a key or not."""
+    """The document of a service with these limits, whose routes need a key or not."""
     paths: dict[str, Any] = {}
     for endpoint in endpoints:
         path = endpoint.path.replace(":path", "")
@@ -112,53 +100,64 @@ def document(endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool) -> d
 
 
 def _requests(limits: Limits) -> dict[str, Any]:
-    _, found = msgspec.json.schema_components((Create, Ask, Heard, Reward, AddArm))
-    ask, create = found["Ask"], found["Create"]["properties"]
+    _, found = msgspec.json.schema_components((Create, DecideRequest, RewardBody, Reward, AddArm, RewardBatchAnswer))
+    decide, create = found["DecideRequest"], found["Create"]["properties"]
     context = _context(limits.dimension)
-    ask["properties"]["context"] = context
-    ask["properties"]["contexts"] |= {"items": context, "maxItems": limits.batch}
-    ask["oneOf"] = [{"required": ["context"]}, {"required": ["contexts"]}]
-    create["kind"]["enum"] = sorted(KINDS)
+    decide["properties"]["context"] = context
+    decide["properties"]["contexts"] |= {"items": context, "maxItems": limits.batch}
+    decide["oneOf"] = [{"required": ["context"]}, {"required": ["contexts"]}]
+    create["kind"]["enum"] = sorted(SERVED_METHODS)
     names, number = create["arms"]["anyOf"]
     create["arms"] = {"anyOf": [names | {"minItems": 2, "maxItems": limits.arms}, number | {"maximum": limits.arms}]}
     found["Rewards"] = {"type": "array", "items": _ref("Reward"), "minItems": 1, "maxItems": limits.batch}
     return found
 
 
-def _context(most: int) -> dict[str, Any]:
-    numbers = {"type": "array", "items": {"type": "number"}, "maxItems": most}
-    places = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": most - 1}, "maxItems": most}
-    parts = {"indices": places, "values": numbers, "size": {"type": "integer", "minimum": 1, "maximum": most}}
+def _context(max_features: int) -> dict[str, Any]:
+    numbers = {"type": "array", "items": {"type": "number"}, "maxItems": max_features}
+    indices = {
+        "type": "array",
+        "items": {"type": "integer", "minimum": 0, "maximum": max_features - 1},
+        "maxItems": max_features,
+    }
+    parts = {"indices": indices, "values": numbers, "size": {"type": "integer", "minimum": 1, "maximum": max_features}}
     return {
-        "description": "An array of numbers, named features, or the entries of a sparse row that are not zero.",
+        "description": "An array of numbers, named features, or the non-zero entries of a sparse row.",
         "anyOf": [
             numbers | {"minItems": 1},
-            {"type": "object", "additionalProperties": {"type": "number"}, "minProperties": 1, "maxProperties": most},
+            {
+                "type": "object",
+                "additionalProperties": {"type": "number"},
+                "minProperties": 1,
+                "maxProperties": max_features,
+            },
             {"type": "object", "properties": parts, "required": list(parts), "additionalProperties": False},
         ],
     }
 
 
 def _operation(endpoint: Endpoint, path: str, *, keyed: bool) -> dict[str, Any]:
-    places = [name for name in PLACES if f"{{{name}}}" in path]
-    wrong = {"500", "503"}
+    in_path = [name for name in PATH_PARAMETERS if f"{{{name}}}" in path]
+    refused = {"500", "503"}
     operation: dict[str, Any] = {"summary": endpoint.about, "operationId": endpoint.name}
-    if places:
-        operation["parameters"] = [{"name": n, "in": "path", "required": True, "schema": PLACES[n]} for n in places]
-        wrong |= {"404", "429"}
+    if in_path:
+        operation["parameters"] = [
+            {"name": n, "in": "path", "required": True, "schema": PATH_PARAMETERS[n]} for n in in_path
+        ]
+        refused |= {"404", "429"}
     if endpoint.takes is not None:
         schema = {"type": "string", "format": "binary"} if endpoint.takes == "file" else _ref(endpoint.takes)
         media = {"schema": schema} | ({} if endpoint.example is None else {"example": endpoint.example})
-        operation["requestBody"] = {"required": True, "content": {endpoint.media: media}}
-        wrong |= {"400", "413", "415", "422", "429"}
+        operation["requestBody"] = {"required": True, "content": {endpoint.content_type: media}}
+        refused |= {"400", "413", "415", "422", "429"}
     if endpoint.scope is not None and keyed:
         operation["security"] = [{"key": []}]
-        wrong |= {"401", "403"}
+        refused |= {"401", "403"}
     good = {"description": endpoint.about}
     if endpoint.gives is not None:
         good["content"] = {endpoint.gives[0]: {"schema": endpoint.gives[1]}}  # type: ignore[assignment]
-    wrong |= set(map(str, endpoint.refuses))
-    problems = {status: {"description": "A problem.", "content": PROBLEM} for status in sorted(wrong)}
+    refused |= set(map(str, endpoint.refuses))
+    problems = {status: {"description": "A problem.", "content": PROBLEM} for status in sorted(refused)}
     return operation | {"responses": {str(endpoint.good): good} | problems}
 
 
@@ -167,7 +166,7 @@ def _ref(name: str) -> dict[str, Any]:
 
 
 def page(endpoints: Iterable[Endpoint]) -> bytes:
-    """The routes and problems for people, as one page that needs nothing else."""
+    """The routes and problems as one HTML page without other files."""
     rows = []
     for endpoint in endpoints:
         example = (

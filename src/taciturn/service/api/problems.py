@@ -1,28 +1,62 @@
-"""What is answered when something is wrong: `application/problem+json` (RFC 9457), without a word about internals."""
+"""Errors over HTTP: `application/problem+json` (RFC 9457), with one table from error to status and slug.
 
-import logging
+A problem has no details of the implementation; for an error that was not foreseen it has a number to find in the log.
+"""
+
 import re
-import secrets
 from typing import Any
 
 import msgspec
 
 from taciturn import errors
-from taciturn.service.core.limits import TooMuch
-from taciturn.service.core.operations import Misfit
-from taciturn.service.core.session import CorrectionForbidden
+from taciturn.service.core.errors import (
+    CorrectionForbidden,
+    InternalError,
+    LimitExceeded,
+    NameTaken,
+    Unavailable,
+    UnknownAgent,
+    ValidationError,
+    internal_error,
+)
 from taciturn.service.journal.base import JournalUnavailable
 from taciturn.service.journal.commit import Busy
 
-log = logging.getLogger("taciturn.service")
 TYPE = "/docs#problem-"
-LONGEST = 500
-CHALLENGE = [(b"www-authenticate", b"Bearer")]
+MEDIA_TYPE = "application/problem+json"
+MAX_DETAIL = 500
 FIELD = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
+"""Where msgspec says which field is wrong."""
+
+TITLES = {
+    "not-json": "The body is not JSON",
+    "validation-error": "A value in the request is not valid",
+    "no-key": "A key is needed",
+    "not-allowed": "This key may not do that",
+    "unknown-route": "There is nothing at this path",
+    "unknown-agent": "There is no such agent",
+    "unknown-decision": "There is no such decision",
+    "unknown-arm": "There is no such arm",
+    "wrong-method": "This method is not allowed at this path",
+    "name-taken": "There is an agent of this name",
+    "already-answered": "The feedback cannot be changed",
+    "forgotten-decision": "The decision was withdrawn or evicted",
+    "too-large": "The body is too large",
+    "wrong-type": "The content type of the body is not accepted here",
+    "wrong-host": "This host is not served",
+    "invalid-context": "The context is not valid for this agent",
+    "invalid-reward": "The reward is not valid",
+    "invalid-file": "The file does not hold an agent that can be loaded",
+    "unknown-name": "There is no such kind or parameter",
+    "limit-exceeded": "A limit is reached; retry later",
+    "internal": "An internal error",
+    "unavailable": "Not available now; retry later",
+}
+"""The kinds of problems by slug."""
 
 
 class Problem(errors.TaciturnError):
-    """An answer that is not what was asked for."""
+    """An error as an HTTP response."""
 
     def __init__(self, status: int, slug: str, detail: str, field: str | None = None) -> None:
         super().__init__(detail)
@@ -30,84 +64,56 @@ class Problem(errors.TaciturnError):
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What goes with it: when to ask again, or that a key is wanted."""
-        return [(b"retry-after", b"1")] if self.status in (429, 503) else CHALLENGE if self.status == 401 else []
+        """Additional headers: when to retry, or that a key is needed."""
+        if self.status in (429, 503):
+            return [(b"retry-after", b"1")]
+        return [(b"www-authenticate", b"Bearer")] if self.status == 401 else []
 
     @property
     def body(self) -> bytes:
-        """The JSON."""
+        """The problem as JSON."""
         content: dict[str, Any] = {"type": TYPE + self.slug, "title": TITLES[self.slug], "status": self.status}
-        content["detail"] = self.detail if len(self.detail) <= LONGEST else self.detail[:LONGEST] + "…"
+        content["detail"] = self.detail if len(self.detail) <= MAX_DETAIL else self.detail[:MAX_DETAIL] + "…"
         return msgspec.json.encode(content if self.field is None else content | {"field": self.field})
 
 
-class Unavailable(Problem):
-    """Not now: what was asked was not done, or it is not known to be durable. Ask again."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(503, "unavailable", detail)
-
-
-TITLES = {
-    "not-json": "The body is not JSON",
-    "validation-error": "Something in the request is not as it must be",
-    "no-key": "A key is needed",
-    "not-allowed": "This key may not do that",
-    "unknown-route": "There is nothing here",
-    "unknown-agent": "There is no such agent",
-    "unknown-decision": "There is no such decision",
-    "unknown-arm": "There is no such arm",
-    "wrong-method": "That cannot be done here",
-    "name-taken": "There is an agent of this name",
-    "already-answered": "The feedback cannot be changed",
-    "forgotten-decision": "The decision is forgotten",
-    "too-large": "The body is too large",
-    "wrong-type": "The body has another content type than is taken here",
-    "wrong-host": "This host is not served",
-    "invalid-context": "The context does not fit",
-    "invalid-reward": "The reward does not fit",
-    "invalid-file": "The file is not that of an agent",
-    "unknown-name": "There is no such kind or parameter",
-    "limit-exceeded": "There is no room for it now",
-    "internal": "Something went wrong inside",
-    "unavailable": "Not available now",
-}
-
-# An error of the library, the status and the name of the problem; the first that fits.
-_KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
+_TABLE: tuple[tuple[type[Exception], int, str, str | None], ...] = (
+    (UnknownAgent, 404, "unknown-agent", None),
+    (NameTaken, 409, "name-taken", "name"),
     (errors.ForgottenDecision, 410, "forgotten-decision", None),
     (errors.UnknownDecision, 404, "unknown-decision", None),
+    (errors.UnknownArm, 404, "unknown-arm", None),
     (errors.AlreadyAnswered, 409, "already-answered", None),
     (CorrectionForbidden, 409, "already-answered", None),
     (errors.InvalidContext, 422, "invalid-context", "context"),
     (errors.InvalidReward, 422, "invalid-reward", "reward"),
     (errors.InvalidData, 422, "invalid-file", None),
     (errors.UnknownName, 422, "unknown-name", "params"),
-    (TooMuch, 429, "limit-exceeded", None),
+    (LimitExceeded, 429, "limit-exceeded", None),
     (Busy, 429, "limit-exceeded", None),
+    (InternalError, 500, "internal", None),
+    (Unavailable, 503, "unavailable", None),
+    (errors.TaciturnError, 422, "validation-error", None),
 )
+"""Status, slug and field of each error; the first class that matches counts."""
 
 
 def problem_of(error: BaseException) -> Problem:
-    """The answer to an error: what the caller can mend in full, of all else only a number to look for in the log."""
+    """The problem that an error becomes; one that was not foreseen is logged."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, ValidationError):
+        return Problem(422, "validation-error", str(error), error.field)
     if isinstance(error, msgspec.ValidationError):
         field = FIELD.search(str(error))
         return Problem(422, "validation-error", FIELD.sub("", str(error)), field.group(1) if field else None)
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError | RecursionError):
         return Problem(400, "not-json", "the body could not be read as JSON")
-    if isinstance(error, Misfit):
-        return Problem(422, "validation-error", str(error), error.field)
     if isinstance(error, TimeoutError):
-        return Unavailable("it took too long; it may be done all the same")
+        return Problem(503, "unavailable", "the request took too long; it may still be carried out")
     if isinstance(error, JournalUnavailable):
-        return Unavailable("the journal cannot be written now")
-    for kind, status, slug, field_name in _KNOWN:
+        return Problem(503, "unavailable", "the journal cannot be written now")
+    for kind, status, slug, field_name in _TABLE:
         if isinstance(error, kind):
             return Problem(status, slug, str(error), field_name)
-    if isinstance(error, errors.TaciturnError):
-        return Problem(422, "validation-error", str(error))
-    number = secrets.token_hex(6)
-    log.error("request %s failed", number, exc_info=error)
-    return Problem(500, "internal", f"request {number}; the log of the service says more")
+    return problem_of(internal_error(error))

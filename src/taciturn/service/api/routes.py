@@ -1,47 +1,41 @@
-"""The routes of the service: one table that says what each takes, gives and does."""
+"""The routes of the service: one table that says what each takes, returns and does."""
 
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from taciturn.service.api.metrics import Metrics
-from taciturn.service.api.problems import Problem, Unavailable
-from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import NAME as NAME  # noqa: PLC0414 - the page has names in its paths too
-from taciturn.service.core.operations import (
-    AddArm,
-    Ask,
-    Create,
-    Decide,
-    Delete,
-    Heard,
-    Op,
-    RetireArm,
-    Reward,
-    Withdraw,
-    encode,
+from taciturn.service.api.problems import Problem
+from taciturn.service.api.schemas import (
+    decode_add_arm,
+    decode_create,
+    decode_decide,
+    decode_reward,
+    decode_rewards,
+    reward_batch_answer,
 )
+from taciturn.service.core.encoding import encode
+from taciturn.service.core.errors import Unavailable, ValidationError
+from taciturn.service.core.jobs import Job, Query
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.operations import NAME, Decide, Delete, Op, RetireArm, Reward, RewardBatch, Withdraw
 from taciturn.service.core.service import Service
-from taciturn.service.core.tasks import Look, Rewards, Task
 
 Handler = Callable[[dict[str, str], bytes], Awaitable[bytes]]
 JSON, FILE = "application/json", "application/octet-stream"
 ID = re.compile("[0-9]{1,16}")
 
-_ask = msgspec.json.Decoder(Ask).decode
-_heard = msgspec.json.Decoder(Heard).decode
-_rewards = msgspec.json.Decoder(Annotated[list[Reward], msgspec.Meta(min_length=1)]).decode
-_create = msgspec.json.Decoder(Create).decode
-_add_arm = msgspec.json.Decoder(AddArm).decode
-
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Endpoint:
-    """A route: what it takes and gives, who may use it, and what it does."""
+    """One method of a path.
+
+    `scope` is what a key must allow, None for no key; `takes` the schema of the body, "file" or None; `gives` the media
+    type and schema of the answer; `good` its status; `refuses` the statuses beside those of every route; `max_bytes`
+    the largest body.
+    """
 
     method: str
     path: str
@@ -54,108 +48,106 @@ class Endpoint:
     good: int = 200
     refuses: tuple[int, ...] = ()
     example: Any = None
-    most: int = 0
+    max_bytes: int = 0
 
     @property
-    def media(self) -> str:
-        """The content type of what it takes."""
+    def content_type(self) -> str:
+        """The content type of the body that it takes."""
         return FILE if self.takes == "file" else JSON
 
 
 class Api:
-    """What the routes do."""
+    """The handlers of the routes."""
 
     def __init__(self, service: Service, limits: Limits, metrics: Metrics) -> None:
         self._service, self._limits, self._metrics = service, limits, metrics
 
-    async def _do(self, name: str, what: Op | Look | Rewards, raw: bytes | None = None, *, new: bool = False) -> Any:
-        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        task = Task(what, waiter, raw)
-        self._service.begin(name, task) if new else self._service.put(name, task)
-        return await waiter
+    async def _run(self, name: str, what: Op | Query, raw: bytes | None = None, *, new: bool = False) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        job = Job(what, future, raw)
+        self._service.put_new(name, job) if new else self._service.put(name, job)
+        return await future
 
     async def decide(self, path: dict[str, str], body: bytes) -> bytes:
-        """Decisions: the one route whose request is kept as it came."""
-        ask = _ask(body)
-        self._limits.check_ask(ask)
-        return await self._do(path["agent"], Decide(ask), body)  # type: ignore[no-any-return]
+        """Decide; the journal stores the body as it was received."""
+        request = decode_decide(body)
+        self._limits.check_request(request)
+        return await self._run(path["agent"], Decide(request), body)  # type: ignore[no-any-return]
 
     async def reward(self, path: dict[str, str], body: bytes) -> bytes:
-        """The feedback on one decision."""
-        return await self._do(path["agent"], Reward(_id(path), _heard(body).reward))  # type: ignore[no-any-return]
+        """Give feedback on one decision."""
+        return await self._run(path["agent"], Reward(_id(path), decode_reward(body).reward))  # type: ignore[no-any-return]
 
     async def rewards(self, path: dict[str, str], body: bytes) -> bytes:
-        """The feedback on many."""
-        rewards = Rewards(_rewards(body))
+        """Give feedback on many decisions."""
+        rewards = decode_rewards(body)
         if len(rewards) > self._limits.batch:
-            detail = f"{len(rewards)} rewards in one request; {self._limits.batch} are allowed"
-            raise Problem(422, "validation-error", detail)
-        return await self._do(path["agent"], rewards)  # type: ignore[no-any-return]
+            raise ValidationError(f"{len(rewards)} rewards in one request; {self._limits.batch} are allowed")
+        return encode(reward_batch_answer(await self._run(path["agent"], RewardBatch(rewards))))
 
     async def withdraw(self, path: dict[str, str], _: bytes) -> bytes:
-        """A decision taken back."""
-        await self._do(path["agent"], Withdraw(_id(path)))
+        """Remove a decision that was never shown."""
+        await self._run(path["agent"], Withdraw(_id(path)))
         return b""
 
-    async def look(self, path: dict[str, str], _: bytes) -> bytes:
+    async def explain(self, path: dict[str, str], _: bytes) -> bytes:
         """A decision and its explanation."""
         id = _id(path)
-        return await self._do(path["agent"], lambda session: encode(session.look(id)))  # type: ignore[no-any-return]
+        return await self._run(path["agent"], lambda session: encode(session.explain(id)))  # type: ignore[no-any-return]
 
     async def create(self, _: dict[str, str], body: bytes) -> bytes:
-        """A new agent."""
-        op = self._limits.admitted(_create(body))
-        return await self._do(op.name, op, new=True)  # type: ignore[no-any-return]
+        """Create an agent."""
+        op = self._limits.bounded_create(decode_create(body))
+        return await self._run(op.name, op, new=True)  # type: ignore[no-any-return]
 
     async def agents(self, _: dict[str, str], __: bytes) -> bytes:
-        """The names of all."""
+        """The names of all agents."""
         return encode({"agents": [{"name": name} for name in self._service.names()]})
 
     async def agent(self, path: dict[str, str], _: bytes) -> bytes:
-        """What an agent is."""
+        """The description of an agent."""
         name = path["agent"]
-        return await self._do(name, lambda session: encode(session.about(name)))  # type: ignore[no-any-return]
+        return await self._run(name, lambda session: encode(session.about(name)))  # type: ignore[no-any-return]
 
     async def delete(self, path: dict[str, str], _: bytes) -> bytes:
-        """The end of an agent."""
-        await self._do(path["agent"], Delete())
+        """Delete an agent."""
+        await self._run(path["agent"], Delete())
         return b""
 
     async def add_arm(self, path: dict[str, str], body: bytes) -> bytes:
-        """A new arm."""
-        return await self._do(path["agent"], _add_arm(body))  # type: ignore[no-any-return]
+        """Add an arm."""
+        return await self._run(path["agent"], decode_add_arm(body))  # type: ignore[no-any-return]
 
     async def retire_arm(self, path: dict[str, str], _: bytes) -> bytes:
-        """An arm less."""
-        return await self._do(path["agent"], RetireArm(path["arm"]))  # type: ignore[no-any-return]
+        """Retire an arm."""
+        return await self._run(path["agent"], RetireArm(path["arm"]))  # type: ignore[no-any-return]
 
     async def health(self, path: dict[str, str], _: bytes) -> bytes:
-        """How an agent is doing."""
-        return await self._do(path["agent"], lambda session: encode(session.health()))  # type: ignore[no-any-return]
+        """The diagnostics of an agent."""
+        return await self._run(path["agent"], lambda session: encode(session.health()))  # type: ignore[no-any-return]
 
     async def save(self, path: dict[str, str], _: bytes) -> bytes:
         """An agent's file."""
-        return await self._do(path["agent"], lambda session: session.export())  # type: ignore[no-any-return]
+        return await self._run(path["agent"], lambda session: session.export())  # type: ignore[no-any-return]
 
     async def load(self, path: dict[str, str], body: bytes) -> bytes:
-        """A new agent from a file."""
+        """Create an agent from a file."""
         if not NAME.fullmatch(path["agent"]):
-            detail = "an agent's name is of small letters, digits, - and _, at most 64"
-            raise Problem(422, "validation-error", detail, "name")
-        return await self._do(path["agent"], self._limits.importing(body), new=True)  # type: ignore[no-any-return]
+            raise ValidationError("an agent's name is of small letters, digits, - and _, at most 64", "name")
+        return await self._run(path["agent"], self._limits.bounded_import(body), new=True)  # type: ignore[no-any-return]
 
     async def alive(self, _: dict[str, str], __: bytes) -> bytes:
-        """Nothing but an answer."""
+        """Answer without doing anything."""
         return encode({"status": "alive"})
 
     async def ready(self, _: dict[str, str], __: bytes) -> bytes:
-        """Whether work is taken."""
+        """Whether requests are served."""
         if not self._service.ready:
             raise Unavailable("the service is not ready")
         return encode({"status": "ready"})
 
     async def metrics(self, _: dict[str, str], __: bytes) -> bytes:
-        """For Prometheus."""
+        """Metrics in the format of Prometheus."""
         return self._metrics.text()
 
 
@@ -166,7 +158,7 @@ def _id(path: dict[str, str]) -> int:
 
 
 def endpoints(api: Api, limits: Limits) -> list[Endpoint]:
-    """The table of routes; those that are asked most come first."""
+    """The table of routes; the most frequent ones come first, as they are matched in order."""
     agent = "/v1/agents/{agent}"
     decision = agent + "/decisions/{id}"
     body, file = limits.body, limits.file
@@ -176,46 +168,46 @@ def endpoints(api: Api, limits: Limits) -> list[Endpoint]:
 
     decided = (JSON, {"anyOf": [gives("Decision")[1], gives("Decisions")[1]]})
     binary: dict[str, Any] = {"type": "string", "format": "binary"}
-    ask = {"context": {"late": 1.0, "parcel": 1.0}, "request_id": "7c0f"}
+    context = {"context": {"late": 1.0, "parcel": 1.0}, "request_id": "7c0f"}
     reward, arm = {"reward": 1}, {"arm": "human", "like": "order"}
     create = {"name": "desk", "kind": "viewucb", "arms": ["refund", "order"], "params": {"seed": 0}}
     rewards = [{"id": 0, "reward": 1}, {"id": 1, "reward": None}]
     return [
-        Endpoint(method="POST", path=agent + "/decisions", name="decide", scope="write", takes="Ask", gives=decided,
-                 handle=api.decide, most=body, example=ask,
+        Endpoint(method="POST", path=agent + "/decisions", name="decide", scope="write", takes="DecideRequest",
+                 gives=decided, handle=api.decide, max_bytes=body, example=context,
                  about="Choose an arm for a context, or for each of several."),
-        Endpoint(method="PUT", path=decision + "/reward", name="feedback", scope="write", takes="Heard",
-                 gives=gives("Feedback"), handle=api.reward, most=body, example=reward, refuses=(409, 410),
-                 about="Say what came of a decision; null if nothing ever will."),
+        Endpoint(method="PUT", path=decision + "/reward", name="feedback", scope="write", takes="RewardBody",
+                 gives=gives("Feedback"), handle=api.reward, max_bytes=body, example=reward, refuses=(409, 410),
+                 about="Give a decision its reward from 0 to 1; null if none will come."),
         Endpoint(method="PUT", path=agent + "/rewards", name="feedbacks", scope="write", takes="Rewards",
-                 gives=gives("Feedbacks"), handle=api.rewards, most=body, example=rewards,
-                 about="Say what came of many decisions; each is taken or refused on its own."),
-        Endpoint(method="GET", path=decision, name="look", gives=gives("Look"), handle=api.look, refuses=(410,),
-                 about="What became of a decision, and why it was made."),
+                 gives=gives("RewardBatchAnswer"), handle=api.rewards, max_bytes=body, example=rewards,
+                 about="Give many decisions their rewards; each is taken or refused on its own."),
+        Endpoint(method="GET", path=decision, name="explain", gives=gives("DecisionDetails"), handle=api.explain,
+                 refuses=(410,), about="The state and reward of a decision, and why its arm was chosen."),
         Endpoint(method="DELETE", path=decision, name="withdraw", scope="write", handle=api.withdraw, good=204,
-                 refuses=(409, 410), about="Forget a decision that was never shown, and all that was learned of it."),
+                 refuses=(409, 410), about="Remove a decision that was never shown, and what was learned from it."),
         Endpoint(method="GET", path="/v1/agents", name="agents", gives=gives("Agents"), handle=api.agents,
                  about="All agents."),
         Endpoint(method="POST", path="/v1/agents", name="create", scope="write", takes="Create", gives=gives("Agent"),
-                 handle=api.create, most=body, good=201, example=create, refuses=(409,), about="Make an agent."),
+                 handle=api.create, max_bytes=body, good=201, example=create, refuses=(409,), about="Create an agent."),
         Endpoint(method="GET", path=agent, name="agent", gives=gives("Agent"), handle=api.agent, about="An agent."),
         Endpoint(method="DELETE", path=agent, name="delete", scope="write", handle=api.delete, good=204,
-                 about="Delete an agent for good."),
+                 about="Delete an agent permanently."),
         Endpoint(method="POST", path=agent + "/arms", name="addArm", scope="write", takes="AddArm",
-                 gives=gives("Agent"), handle=api.add_arm, most=body, good=201, example=arm,
-                 about="Add an arm, with the knowledge of another if you like, or bring a retired one back."),
+                 gives=gives("Agent"), handle=api.add_arm, max_bytes=body, good=201, example=arm,
+                 about="Add an arm, optionally with what is known of another, or bring a retired one back."),
         Endpoint(method="DELETE", path=agent + "/arms/{arm:path}", name="retireArm", scope="write",
                  gives=gives("Agent"), handle=api.retire_arm, refuses=(422,), about="Never choose an arm again."),
         Endpoint(method="GET", path=agent + "/health", name="health", gives=gives("Health"), handle=api.health,
-                 about="How an agent is doing: what waits, what was supposed and how right that was."),
+                 about="Diagnostics of an agent: decisions by state, imputed rewards and their calibration."),
         Endpoint(method="GET", path=agent + "/file", name="save", gives=(FILE, binary), handle=api.save,
                  about="The agent as a file, for taciturn.load."),
         Endpoint(method="POST", path=agent + "/file", name="load", scope="write", takes="file", gives=gives("Agent"),
-                 handle=api.load, most=file, good=201, refuses=(409,), about="A new agent from a file."),
+                 handle=api.load, max_bytes=file, good=201, refuses=(409,), about="Create an agent from a file."),
         Endpoint(method="GET", path="/healthz", name="alive", scope=None, gives=gives("State"), handle=api.alive,
                  about="Whether the process is alive."),
         Endpoint(method="GET", path="/readyz", name="ready", scope=None, gives=gives("State"), handle=api.ready,
                  about="Whether requests are served."),
         Endpoint(method="GET", path="/metrics", name="metrics", gives=("text/plain; version=0.0.4", {"type": "string"}),
-                 handle=api.metrics, about="Numbers for Prometheus."),
+                 handle=api.metrics, about="Metrics for Prometheus."),
     ]  # fmt: skip

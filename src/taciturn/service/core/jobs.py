@@ -1,4 +1,4 @@
-"""What a worker is given to do, and how those who wait are told."""
+"""Work that is queued for an agent, and how its results reach the futures of those who asked."""
 
 import asyncio
 import logging
@@ -7,80 +7,99 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from taciturn.service.api.problems import Unavailable
-from taciturn.service.core.operations import Decide, Op, Reward
+from taciturn.errors import TaciturnError
+from taciturn.service.core.errors import Unavailable
+from taciturn.service.core.operations import Decide, Op, RewardBatch
 from taciturn.service.core.session import Session
 from taciturn.service.journal.base import Entry
 
-Waiter = asyncio.Future[Any] | Future[Any]
-Answer = tuple[Waiter, Any, Exception | None]
-Look = Callable[[Session], Any]
+AnyFuture = asyncio.Future[Any] | Future[Any]
+Query = Callable[[Session], Any]
+"""A function that reads a session and changes nothing."""
+
 log = logging.getLogger("taciturn.service")
 
 
-class Rewards(list[Reward]):
-    """Many rewards, each of which is learned, or refused, on its own."""
+class Refusal(NamedTuple):
+    """A reward of a batch that was refused, and why."""
+
+    id: int
+    error: TaciturnError
+
+
+class RewardBatchResult(NamedTuple):
+    """Number of rewards of a batch that were taken, and those that were refused."""
+
+    taken: int
+    refused: list[Refusal]
 
 
 @dataclass(slots=True, eq=False)
-class Task:
-    """Something to do, and who waits for it. `raw` is the JSON that a decision was asked with."""
+class Job:
+    """An operation or a query for one agent, and the future of its result.
 
-    what: Op | Look | Rewards
-    waiter: Waiter
+    `raw` is the JSON of a request to decide. A batch of rewards can take several turns: `done` counts the rewards that
+    the session of this `generation` has processed.
+    """
+
+    what: Op | Query
+    future: AnyFuture
     raw: bytes | None = None
-    done: int = 0  # of many rewards
-    life: int = -1  # in which life of the session they were begun
-    refused: list[dict[str, Any]] = field(default_factory=list)
+    done: int = 0
+    generation: int = -1
+    refused: list[Refusal] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """How many decisions or rewards it is."""
-        if isinstance(self.what, Rewards):
-            return len(self.what)
-        return len(self.what.ask.given) if isinstance(self.what, Decide) else 1
+        """Number of decisions or rewards that are asked for; 1 for everything else."""
+        if isinstance(self.what, RewardBatch):
+            return len(self.what.rewards)
+        return len(self.what.request.all_contexts) if isinstance(self.what, Decide) else 1
+
+
+class Result(NamedTuple):
+    """What a future gets: a value, or an error if that is not None."""
+
+    future: AnyFuture
+    value: Any
+    error: Exception | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What was worked on at once: it is appended to the journal, and answered, at once."""
+    """Journal entries that are appended together, and the results that wait for the append."""
 
     entries: list[Entry] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    last: bool = False  # the agent is deleted by it
+    results: list[Result] = field(default_factory=list)
+    deletes_agent: bool = False
+
+    def fail(self, future: AnyFuture, error: Exception) -> None:
+        """Add an error as a result."""
+        self.results.append(Result(future, None, error))
 
 
-class Restored(NamedTuple):
-    """A session, the position up to which it is made of the journal, that of its snapshot, and one before its birth."""
-
-    session: Session
-    position: int
-    kept: int
-    born: int
+def unavailable(results: list[Result]) -> list[Result]:
+    """Replace every result with `Unavailable`."""
+    error = Unavailable("the journal could not be written")
+    return [Result(result.future, None, error) for result in results]
 
 
-def refused(answers: list[Answer]) -> list[Answer]:
-    """The same people, told that it was in vain."""
-    lost = Unavailable("the journal could not be written")
-    return [(waiter, None, lost) for waiter, _, _ in answers]
-
-
-def deliver(answers: list[Answer]) -> None:
-    """Wake those who wait: all of an event loop in one call."""
-    loops: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
-    for answer in answers:
-        if isinstance(answer[0], Future):
-            _settle([answer])
+def resolve(results: list[Result]) -> None:
+    """Set the results of all futures, with one call into each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Result]] = {}
+    for result in results:
+        if isinstance(result.future, Future):
+            _set_results([result])
         else:
-            loops.setdefault(answer[0].get_loop(), []).append(answer)
-    for loop, some in loops.items():
+            by_loop.setdefault(result.future.get_loop(), []).append(result)
+    for loop, some in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_settle, some)
-        except RuntimeError:  # it is closed: nobody waits any more
-            log.debug("%d answers came after the end", len(some))
+            loop.call_soon_threadsafe(_set_results, some)
+        except RuntimeError:  # the loop is closed, so nobody awaits these futures
+            log.debug("%d results came after their event loop was closed", len(some))
 
 
-def _settle(answers: list[Answer]) -> None:
-    for waiter, answer, error in answers:
-        if not waiter.done():
-            waiter.set_result(answer) if error is None else waiter.set_exception(error)
+def _set_results(results: list[Result]) -> None:
+    for future, value, error in results:
+        if not future.done():
+            future.set_result(value) if error is None else future.set_exception(error)

@@ -1,4 +1,4 @@
-"""One agent as a function of the journal: operations go in, one after the other, live and in replay alike."""
+"""One agent as a function of the journal: `apply` is called for each operation, live and in replay alike."""
 
 import tempfile
 from dataclasses import asdict
@@ -7,52 +7,57 @@ from typing import Any, Self
 
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
-from taciturn.agents.ledger import PENDING, REWARDED
-from taciturn.contracts import Decision, Explanation
+from taciturn.contracts import Arm, Decision, Explanation
 from taciturn.errors import InvalidData, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.registry import METHODS, make, unknown_name
-from taciturn.service.core import operations as wire
+from taciturn.service.core.contexts import parse_context
+from taciturn.service.core.encoding import encode_decisions
+from taciturn.service.core.errors import CorrectionForbidden, ValidationError
 from taciturn.service.core.operations import (
     AddArm,
     Create,
     Decide,
+    DecideRequest,
     Delete,
     Import,
-    Misfit,
     Op,
     RetireArm,
     Reward,
-    Study,
-    Told,
+    RewardBatch,
+    TrainPending,
     Withdraw,
 )
 
-KINDS = {name: method for name, method in METHODS.items() if not method.about.startswith("reference")}
-"""The methods that can be served: those that decide without being told the truth."""
+SERVED_METHODS = {name: method for name, method in METHODS.items() if not method.reference}
+"""The methods that can be served: those that decide without being told the right arm."""
 
-ANSWERS, ANSWER_CHARS = 10_000, 8_000_000
-"""How many answers to requests with an id are kept for those who ask again, and how long they are together."""
-
-
-class CorrectionForbidden(TaciturnError):
-    """Another reward for a decision of an agent that takes the first as final."""
+MAX_ANSWERS, MAX_ANSWER_CHARS = 10_000, 8_000_000
+"""How many answers to requests with an id are remembered for retries, and their total length."""
 
 
 @storage.storable
 class Session:
-    """An agent, and what the service remembers about it. `apply` is the only way in which it changes."""
+    """An agent and what the service remembers about it. `apply` is the only way in which it changes."""
 
-    def __init__(self) -> None:
-        self._agent: BaseAgent | None = None  # before it is created, and after it is deleted
-        self.kind = ""
-        self.corrections = True
-        self.timed = False  # whether decisions carry the time
-        self.answers: dict[str, str] = {}
-        self._kept = 0
+    def __init__(
+        self,
+        agent: BaseAgent | None = None,
+        *,
+        kind: str = "",
+        corrections: bool = True,
+        timed: bool = False,
+        answers: dict[str, str] | None = None,
+    ) -> None:
+        self._agent = agent  # None before it is created, and after it is deleted
+        self.kind = kind
+        self.corrections = corrections
+        self.timed = timed  # whether decisions carry the time
+        self.answers = {} if answers is None else answers  # JSON by request id, oldest first
+        self._answer_chars = sum(map(len, self.answers.values()))
 
     @property
     def agent(self) -> BaseAgent:
-        """The agent, which must be there."""
+        """The agent, which must exist."""
         if self._agent is None:
             raise TaciturnError("there is no agent yet")
         return self._agent
@@ -62,111 +67,83 @@ class Session:
         """Whether there is an agent."""
         return self._agent is not None
 
+    # Changes.
+
     def apply(self, op: Op) -> Any:
         """Apply one operation. After a `TaciturnError` nothing has changed; after another error discard the session."""
-        if isinstance(op, Decide):
-            return self.decide(op)
-        if isinstance(op, Reward):
-            return self.agent.feedback(op.id, op.reward)
-        if isinstance(op, Told):
-            for told in op.rewards:
-                self.agent.feedback(told.id, told.reward)
-            return None
-        if isinstance(op, Study):
-            return self.agent.train_pending(op.pieces)
-        if isinstance(op, Withdraw):
-            return self.agent.withdraw(op.id)
-        if isinstance(op, AddArm):
-            return self._add_arm(op)
-        if isinstance(op, RetireArm):
-            return self.agent.retire_arm(op.arm)
-        if isinstance(op, Create):
-            return self._create(op)
-        if isinstance(op, Import):
-            return self._import(op)
-        if isinstance(op, Delete):
-            self._agent = None
+        match op:
+            case Decide():
+                return self.decide(op)
+            case Reward():
+                return self.agent.feedback(op.id, op.reward)
+            case RewardBatch():
+                for reward in op.rewards:
+                    self.agent.feedback(reward.id, reward.reward)
+            case TrainPending():
+                return self.agent.train_pending(op.steps)
+            case Withdraw():
+                return self.agent.withdraw(op.id)
+            case AddArm():
+                return self._add_arm(op)
+            case RetireArm():
+                return self.agent.retire_arm(op.arm)
+            case Create():
+                return self._create(op)
+            case Import():
+                return self._import(op)
+            case Delete():
+                self._agent = None
         return None
-
-    def save(self, path: str | Path) -> None:
-        """Write the session to a file, as agents are written."""
-        storage.save(self, path)
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read it back; what is damaged is refused."""
-        session = storage.load(path)
-        if not isinstance(session, cls):
-            raise InvalidData(f"{path.name}: holds no session")
-        return session
-
-    # What changes it.
 
     def decide(self, op: Decide) -> list[Decision]:
         """Decide on all contexts of a request, and remember the answer if the request has an id."""
-        ask, agent = op.ask, self.agent
-        neighbors: Any = ask.neighbors
-        before = ids(agent)
+        request, agent = op.request, self.agent
+        next_id = agent.next_id
         try:
-            if ask.alone:
-                context = wire.context_of(ask.given[0])
-                decisions = [agent.decide(context, neighbors, allowed=ask.allowed, at=op.at)]
-            else:
-                _check_lists(neighbors)
-                contexts = [wire.context_of(given) for given in ask.given]
-                decisions = agent.decide_batch(contexts, neighbors, allowed=ask.allowed, at=op.at)
+            decisions = _decide(agent, request, op.at)
         except TaciturnError as error:
-            if ids(agent) != before:
-                raise RuntimeError("a decision was half made") from error
+            if agent.next_id != next_id:
+                raise RuntimeError("the agent changed although it refused to decide") from error
             if isinstance(error, UnknownDecision | UnknownArm):
-                raise Misfit(str(error), "neighbors" if isinstance(error, UnknownDecision) else "allowed") from None
+                field = "neighbors" if isinstance(error, UnknownDecision) else "allowed"
+                raise ValidationError(str(error), field) from None
             raise
-        if ask.request_id is not None:
-            self._remember(ask.request_id, wire.answer_of(decisions, alone=ask.alone).decode())
+        if request.request_id is not None:
+            self._remember(request.request_id, encode_decisions(decisions, single=request.single).decode())
         return decisions
 
-    def _remember(self, request: str, answer: str) -> None:
-        self.answers[request] = answer
-        self._kept += len(answer)
-        while len(self.answers) > ANSWERS or self._kept > ANSWER_CHARS:
-            self._kept -= len(self.answers.pop(next(iter(self.answers))))
+    def _remember(self, request_id: str, answer: str) -> None:
+        self.answers[request_id] = answer
+        self._answer_chars += len(answer)
+        while len(self.answers) > MAX_ANSWERS or self._answer_chars > MAX_ANSWER_CHARS:
+            self._answer_chars -= len(self.answers.pop(next(iter(self.answers))))
 
     def _create(self, op: Create) -> None:
-        if op.kind not in KINDS:
-            raise unknown_name("kind", op.kind, KINDS)
+        if op.kind not in SERVED_METHODS:
+            raise unknown_name("kind", op.kind, SERVED_METHODS)
         if isinstance(op.arms, list):
-            check_texts(op.arms)
+            check_distinct_text(op.arms)
         try:
             agent: Any = make(op.kind, arms=op.arms, **op.params)
         except TaciturnError:
             raise
-        except (TypeError, AttributeError, ArithmeticError):  # a value of a kind that its check did not expect
-            raise TaciturnError("the params are not such that an agent can be made with them") from None
+        except (TypeError, AttributeError, ArithmeticError):  # a type that the parameter's own check did not expect
+            raise TaciturnError("no agent can be made with these params; check their types") from None
         agent.defer_training()
         self._agent, self.kind, self.corrections = agent, op.kind, op.corrections
         self.timed = agent.expire_after is not None
 
     def _import(self, op: Import) -> None:
-        with tempfile.TemporaryDirectory(prefix="taciturn-") as folder:
-            path = Path(folder) / "agent.taciturn"
-            path.write_bytes(op.file)
-            try:
-                agent = storage.load(path, trusted=False)
-            except TaciturnError:
-                raise
-            except Exception as error:  # whatever a hostile file can bring about
-                raise InvalidData(
-                    f"agent.taciturn: not written by this version of taciturn ({type(error).__name__})"
-                ) from error
+        agent = _load_untrusted(op.file)
         kind = kind_of(agent)
         if kind is None:
             raise InvalidData("agent.taciturn: holds no agent of a kind that is served")
         try:
-            check_texts(agent.arm_names)
+            check_distinct_text(agent.arm_names)
             agent.max_nodes = min(agent.max_nodes or op.max_nodes, op.max_nodes)
             agent.memory_limit = min(agent.memory_limit or op.memory_limit, op.memory_limit)
-            self.timed = _timed(agent)
-            agent.health()
+            fresh = agent.health().decisions == 0
+            self.timed = agent.clock is not None or (fresh and agent.expire_after is not None)
         except Exception as error:
             raise InvalidData(f"agent.taciturn: its parts do not fit together ({type(error).__name__})") from error
         agent.defer_training()
@@ -175,114 +152,138 @@ class Session:
     def _add_arm(self, op: AddArm) -> None:
         names = self.agent.arm_names
         if op.arm not in names:
-            check_texts([*names, op.arm])
+            check_distinct_text([*names, op.arm])
         try:
             self.agent.add_arm(op.arm, op.like)
         except UnknownArm as error:
-            raise Misfit(str(error), "like") from None
+            raise ValidationError(str(error), "like") from None
 
-    # What is asked of it, without a change.
+    # Queries.
 
-    def news(self, op: Reward) -> str:
-        """What feedback is: "taken" for the first time or in place of silence, "corrected", or the "same" again."""
-        state, value = heard(self.agent, op.id)
-        if state == REWARDED:
-            if value == op.reward:
+    def pending(self, now: float) -> int:
+        """Number of decisions without feedback that will not have expired at the time `now`."""
+        return self.agent.decisions.pending(now, self.agent.expire_after if self.timed else None)
+
+    def classify_feedback(self, op: Reward) -> str:
+        """What a reward would be: "taken" as the first or after silence, "corrected", or the "same" again."""
+        state = self.agent.state(op.id)
+        if state == "rewarded":
+            known = self.agent.decisions[op.id].reward
+            if known == op.reward:
                 return "same"
             if not self.corrections:
                 raise CorrectionForbidden(
-                    f"decision {op.id} had the reward {value:g}, and this agent was made without corrections"
+                    f"decision {op.id} had the reward {known:g}, and this agent was created without corrections"
                 )
             return "corrected"
-        return "taken" if self.agent.state(op.id) != "silent" or op.reward is not None else "same"
+        return "same" if state == "silent" and op.reward is None else "taken"
+
+    def arm_named(self, text: str) -> Arm:
+        """The arm that a part of a path names; a number is text there."""
+        names = self.agent.arm_names
+        found = next((name for name in names if str(name) == text), None)
+        if found is None:
+            raise UnknownArm(f"there is no arm {text!r} among the {len(names)} of this agent")
+        return found
 
     def about(self, name: str) -> dict[str, Any]:
-        """The agent as one sees it from outside."""
+        """The agent's description for callers."""
         agent = self.agent
         params = {key: value for key, value in agent.params.items() if key != "arms"}
         about = {"name": name, "kind": self.kind, "arms": agent.arm_names, "active": agent.active_arms}
-        return about | {"params": params, "corrections": self.corrections, "features": dimension(agent)}
+        return about | {"params": params, "corrections": self.corrections, "features": agent.n_features}
 
-    def look(self, id: int) -> dict[str, Any]:
-        """A decision: what became of it, and why it was made."""
+    def explain(self, id: int) -> dict[str, Any]:
+        """A decision's state and reward, and the explanation of its choice."""
         found = self.agent.explain(id)
         parts = {name: getattr(found, name) for name in Explanation.__slots__}
         for side in ("supporting", "opposing"):
-            parts[side] = [voice._asdict() for voice in parts[side]]
+            parts[side] = [neighbor._asdict() for neighbor in parts[side]]
         shown = {name: parts.pop(name) for name in ("id", "arm", "state", "reward")}
         return shown | {"explanation": parts | {"text": str(found)}}
 
     def health(self) -> dict[str, Any]:
-        """How the agent is doing."""
+        """The agent's diagnostics."""
         health = asdict(self.agent.health())
         if found := health["calibration"]:
-            bins = [dict(zip(("supposed", "earned", "count"), one, strict=True)) for one in found[2]]
-            health["calibration"] = {"truths": found[0], "brier": found[1], "bins": bins}
+            truths, brier, bins = found
+            rows = [dict(zip(("imputed", "observed", "count"), row, strict=True)) for row in bins]
+            health["calibration"] = {"truths": truths, "brier": brier, "bins": rows}
         return health
 
     def export(self) -> bytes:
-        """The agent as a file."""
+        """The agent as the content of a file."""
         with tempfile.TemporaryDirectory(prefix="taciturn-") as folder:
             path = Path(folder) / "agent.taciturn"
             self.agent.save(path)
             return path.read_bytes()
 
+    # Storage.
 
-def check_texts(names: Any) -> None:
-    """Arms are named in paths, where a number is text."""
-    if len({str(name) for name in names}) < len(names):
-        raise Misfit("two arms have the same name as text", "arms")
+    def state(self) -> dict[str, Any]:
+        """Everything that a snapshot holds: plain values and the agent."""
+        return {
+            "agent": self._agent,
+            "kind": self.kind,
+            "corrections": self.corrections,
+            "timed": self.timed,
+            "answers": self.answers,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The session that `state` describes."""
+        return cls(**state)
+
+    def save(self, path: str | Path) -> None:
+        """Write the session to a file, in the format of agents."""
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a session; raises `InvalidData` for a damaged file."""
+        session = storage.load(path)
+        if not isinstance(session, cls):
+            raise InvalidData(f"{path.name}: holds no session")
+        return session
 
 
-def _check_lists(neighbors: Any) -> None:
+def _decide(agent: BaseAgent, request: DecideRequest, at: float | None) -> list[Decision]:
+    neighbors: Any = request.neighbors
+    contexts = [parse_context(context) for context in request.all_contexts]
+    if request.single:
+        return [agent.decide(contexts[0], neighbors, allowed=request.allowed, at=at)]
     if neighbors is not None and not all(ids is None or isinstance(ids, list) for ids in neighbors):
-        raise Misfit("with contexts, neighbors has a list of ids or null for each", "neighbors")
+        raise ValidationError("with contexts, neighbors has a list of ids or null for each", "neighbors")
+    return agent.decide_batch(contexts, neighbors, allowed=request.allowed, at=at)
+
+
+def _load_untrusted(file: bytes) -> Any:
+    """The agent in a file from somebody else; whatever is wrong with it becomes a `TaciturnError`."""
+    with tempfile.TemporaryDirectory(prefix="taciturn-") as folder:
+        path = Path(folder) / "agent.taciturn"
+        path.write_bytes(file)
+        try:
+            return storage.load(path, trusted=False)
+        except TaciturnError:
+            raise
+        except Exception as error:
+            raise InvalidData(
+                f"agent.taciturn: not written by this version of taciturn ({type(error).__name__})"
+            ) from error
+
+
+def check_distinct_text(names: Any) -> None:
+    """Raise if two arms have the same name as text, since paths name arms by text."""
+    if len({str(name) for name in names}) < len(names):
+        raise ValidationError("two arms have the same name as text", "arms")
 
 
 def kind_of(agent: Any) -> str | None:
-    """The name in the registry of an agent that is served and whose parameters are plain; None for all others."""
+    """Registry name of an agent of a served kind that has the fixed params of that kind; None for any other."""
     path = f"{type(agent).__module__}:{type(agent).__qualname__}"
-    for name, method in KINDS.items():
-        wanted = {key: vars(agent).get(key) for key in method.params}
-        if method.target == path and wanted == method.params:
+    for name, method in SERVED_METHODS.items():
+        fixed = {key: vars(agent).get(key) for key in method.params}
+        if method.target == path and fixed == method.params:
             return name
     return None
-
-
-# What an agent does not show, and the service needs on every request.
-
-
-def dimension(agent: BaseAgent) -> int:
-    """How many features it knows; 0 before its first context."""
-    return agent._rows.dimension  # noqa: SLF001 - asked too often for a copy of everything
-
-
-def names(agent: BaseAgent) -> Any:
-    """The features by name, where they have names."""
-    return agent._reader.names or {}  # noqa: SLF001
-
-
-def ids(agent: BaseAgent) -> int:
-    """How many ids it gave out."""
-    return agent._ledger.given_out  # noqa: SLF001
-
-
-def pending(agent: BaseAgent, now: float) -> int:
-    """How many decisions wait for their feedback, and will still do so at the next decision."""
-    ledger = agent._ledger  # noqa: SLF001
-    waiting = ledger.state[: ledger.count] == PENDING
-    if agent.expire_after is not None and _timed(agent):
-        waiting &= ledger.at[: ledger.count] > now - agent.expire_after
-    return int(waiting.sum())
-
-
-def heard(agent: BaseAgent, id: int) -> tuple[int, float]:
-    """The state of a decision, and the reward that is known."""
-    node = agent._find(id)  # noqa: SLF001
-    return int(agent._ledger.state[node]), float(agent._ledger.value[node])  # noqa: SLF001
-
-
-def _timed(agent: BaseAgent) -> bool:
-    """Whether decisions must carry the time: they did so far, or could from the first on."""
-    fresh = agent.health().decisions == 0
-    return agent._clock is not None or (fresh and agent.expire_after is not None)  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""The page of the service: what the agents do, as it happens, and forms to try them."""
+"""The page of the service: live views of the agents, and forms to try them."""
 
 from taciturn.service.web.pages import add_page
 

@@ -1,4 +1,4 @@
-"""How long decisions took: the last of each agent, measured around the whole application."""
+"""Latency of the last requests to decide of each agent, measured around the whole application."""
 
 import time
 from collections import deque
@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 KEPT = 1000
+"""Durations that are kept of each agent."""
+
 BARS = 24
+"""Bars of the histogram."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -18,7 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds of the last requests to decide, and how many fell into each of equally wide (log) steps."""
+    """Percentiles in milliseconds, and a histogram: `heights` (n,) between logarithmic `edges` (n + 1,)."""
 
     count: int
     p50: float
@@ -30,25 +33,25 @@ class Latency:
 
 
 class Latencies:
-    """The last durations of each agent, in seconds. All of it happens on the event loop."""
+    """The last durations of each agent, in seconds; used on the event loop only."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, deque[float]] = {}
 
     def note(self, agent: str, seconds: float) -> None:
-        """A request to decide was answered."""
+        """Add the duration of a request to decide."""
         kept = self._seconds.get(agent)
         if kept is None:
             kept = self._seconds[agent] = deque(maxlen=KEPT)
         kept.append(seconds)
 
     def keep(self, agents: Iterable[str]) -> None:
-        """Forget all other agents."""
-        here = set(agents)
-        self._seconds = {name: kept for name, kept in self._seconds.items() if name in here}
+        """Drop all other agents."""
+        names = set(agents)
+        self._seconds = {name: kept for name, kept in self._seconds.items() if name in names}
 
     def of(self, agent: str) -> Latency | None:
-        """None before the first."""
+        """The latency of an agent; None before its first request."""
         kept = self._seconds.get(agent)
         if not kept:
             return None
@@ -60,21 +63,21 @@ class Latencies:
 
 
 class Stopwatch:
-    """Middleware that notes how long decisions took until their answer began."""
+    """Middleware that measures requests to decide until the answer starts."""
 
-    def __init__(self, app: Any, latencies: Latencies) -> None:
-        self._app, self._latencies = app, latencies
+    def __init__(self, inner: Any, latencies: Latencies) -> None:
+        self._inner, self._latencies = inner, latencies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on."""
+        """Call the inner application."""
         if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].endswith("/decisions"):
-            await self._app(scope, receive, send)
+            await self._inner(scope, receive, send)
             return
         started = time.perf_counter()
 
-        async def noted(message: MutableMapping[str, Any]) -> None:
+        async def send_measured(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
                 self._latencies.note(scope["path"].split("/")[3], time.perf_counter() - started)
             await send(message)
 
-        await self._app(scope, receive, noted)
+        await self._inner(scope, receive, send_measured)

@@ -1,8 +1,8 @@
 """The routes of the page.
 
-All data go through endpoints that ask for a key like those of the API: `/web/….json` answers the parts of a view as
-HTML. The pages themselves are open. Where no key is needed they have the same parts in them, so that they can be read
-without scripts; where one is needed they are empty, and a script asks for the parts with the key that was typed in.
+All data come from endpoints that need a key like those of the API: `/web/….json` returns the parts of a view as HTML.
+The pages themselves need no key. If the service has no keys they contain the parts, so that they can be read without
+JavaScript; otherwise they are empty, and a script loads the parts with the key that the user has entered.
 """
 
 import asyncio
@@ -17,9 +17,10 @@ from starlette.routing import Route
 from taciturn.service.api.asgi import App, Resource
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
-from taciturn.service.api.problems import Problem, problem_of
-from taciturn.service.api.routes import ID, JSON, NAME, Endpoint
-from taciturn.service.core.operations import encode
+from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
+from taciturn.service.api.routes import ID, JSON, Endpoint
+from taciturn.service.core.encoding import encode
+from taciturn.service.core.operations import NAME
 from taciturn.service.core.service import Service
 from taciturn.service.web.latency import Latencies, Stopwatch
 from taciturn.service.web.views import Parts, Views
@@ -34,7 +35,7 @@ View = Callable[[dict[str, str]], Awaitable[Parts]]
 
 
 def add_page(app: App, service: Service, keyring: Keyring | None = None) -> None:
-    """Let an application of `create_app`, made with the same service and keys, have the page at `/`."""
+    """Add the page at `/` to an application of `create_app` with the same service and keys."""
     latencies = Latencies()
     app.router.routes.extend(Page(service, keyring, latencies).routes())
     app.front = Stopwatch(app.front, latencies)
@@ -44,23 +45,23 @@ class Page:
     """The page of a service.
 
     Arguments:
-        service: whose agents are shown.
-        keyring: whose tokens are needed to see anything; None where none is.
-        latencies: how long decisions took.
+        service: its agents are shown.
+        keyring: the valid keys; None if no key is needed.
+        latencies: of requests to decide.
     """
 
     def __init__(self, service: Service, keyring: Keyring | None, latencies: Latencies) -> None:
         self._views, self._keyring, self._keyed = Views(service, latencies), keyring, keyring is not None
-        self._limits, self._metrics = service.limits, Metrics(service)  # its own: looking is no traffic of agents
+        self._limits, self._metrics = service.limits, Metrics(service)  # its own: the page is not counted as traffic
         folder = files("taciturn.service.web") / "static"
         self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
     def routes(self) -> list[Route]:
-        """The pages, what they are made of, and their data."""
+        """The pages, their static files, and their data."""
         return [
             Route("/", self._page("agents.html", "/web/agents.json", self._agents)),
             Route(AGENT, self._page("agent.html", "/web" + AGENT + "/overview.json", self._agent)),
-            Route(DECISION, self._page("one.html", "/web" + DECISION + ".json", self._decision)),
+            Route(DECISION, self._page("decision_page.html", "/web" + DECISION + ".json", self._decision)),
             Route("/web/static/{file}", self._static),
             self._data("/web/agents.json", self._agents),
             self._data("/web" + AGENT + "/overview.json", self._agent),
@@ -68,7 +69,7 @@ class Page:
         ]
 
     def _data(self, path: str, view: View) -> Route:
-        """A route that asks for a key as those of the API do."""
+        """A route that needs a key like those of the API."""
         endpoint = Endpoint(method="GET", path=path, name="", about="", gives=(JSON, {}), handle=_json(view))
         return Route(path, Resource({"GET": endpoint}, self._keyring, self._limits, self._metrics))
 
@@ -86,7 +87,7 @@ class Page:
         content = self._files.get(name)
         if content is None:
             problem = Problem(404, "unknown-route", "there is no such file")
-            return Response(problem.body, 404, media_type="application/problem+json")
+            return Response(problem.body, 404, media_type=MEDIA_TYPE)
         return Response(content, media_type=MEDIA[name.rpartition(".")[2]])
 
     def _page(self, template: str, source: str, view: View) -> Callable[[Request], Awaitable[Response]]:
@@ -97,7 +98,7 @@ class Page:
                 _check(path)
                 async with asyncio.timeout(self._limits.seconds):
                     parts = None if self._keyed else await view(path)
-            except Exception as error:  # noqa: BLE001 - whatever it is becomes a page that says so
+            except Exception as error:  # noqa: BLE001 - every error becomes a page
                 problem = problem_of(error)
                 status = problem.status
             if problem is not None and status in {404, 410}:
@@ -124,6 +125,6 @@ def _json(view: View) -> Callable[[dict[str, str], bytes], Awaitable[bytes]]:
 
 def _check(path: dict[str, str]) -> None:
     if not NAME.fullmatch(path.get("agent", "a")):
-        raise Problem(404, "unknown-agent", "there is no agent of such a name")
+        raise Problem(404, "unknown-agent", "there is no agent of this name")
     if not ID.fullmatch(path.get("id", "0")):
         raise Problem(404, "unknown-decision", "the id of a decision is a whole number")

@@ -1,14 +1,14 @@
-// Asking the service, with the key of this tab if there is one.
+// Requests to the service, with the key of this tab if there is one.
 
-const PLACE = "taciturn-key";
+const STORAGE_KEY = "taciturn-key";
 
 export const key = {
-  get: () => sessionStorage.getItem(PLACE),
-  set: (token) => sessionStorage.setItem(PLACE, token),
-  clear: () => sessionStorage.removeItem(PLACE),
+  get: () => sessionStorage.getItem(STORAGE_KEY),
+  set: (token) => sessionStorage.setItem(STORAGE_KEY, token),
+  clear: () => sessionStorage.removeItem(STORAGE_KEY),
 };
 
-// What went wrong: a status (0 where nobody answered), a sentence, and the field it is about.
+// An error: the HTTP status (0 without an answer), a message, and the field that it is about.
 export class Problem extends Error {
   constructor(status, detail, field = "") {
     super(detail);
@@ -17,7 +17,7 @@ export class Problem extends Error {
   }
 }
 
-export async function ask(method, path, content) {
+export async function request(method, path, content) {
   const headers = { accept: "application/json" };
   if (key.get()) headers.authorization = `Bearer ${key.get()}`;
   const options = { method, headers, cache: "no-store", credentials: "same-origin" };
@@ -33,6 +33,6 @@ export async function ask(method, path, content) {
   } catch {
     throw new Problem(answer && answer.ok ? 500 : answer?.status ?? 0, "The service does not answer.");
   }
-  if (!answer.ok) throw new Problem(answer.status, found.detail ?? found.title ?? "It did not work.", found.field ?? "");
+  if (!answer.ok) throw new Problem(answer.status, found.detail ?? found.title ?? "The request failed.", found.field ?? "");
   return found;
 }

@@ -1,17 +1,17 @@
-// The forms: what is typed becomes a request to the API; what is wrong is said next to its field.
+// The forms: their input becomes a request to the API; errors are shown next to their field.
 
-import { ask, Problem } from "./api.js";
+import { Problem, request } from "./api.js";
 
-export function clearErrors(place) {
-  for (const spot of place.querySelectorAll("[data-error]")) spot.textContent = "";
-  for (const input of place.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+export function clearErrors(root) {
+  for (const spot of root.querySelectorAll("[data-error]")) spot.textContent = "";
+  for (const input of root.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
 }
 
-export function showError(place, problem) {
+export function showError(root, problem) {
   const field = (problem.field || "").split(/[.[]/)[0];
-  const spots = [...place.querySelectorAll("[data-error]")];
+  const spots = [...root.querySelectorAll("[data-error]")];
   const spot = spots.find((one) => one.dataset.error === field) ?? spots.find((one) => one.dataset.error === "") ?? spots[0];
-  const input = spot.dataset.error ? place.querySelector(`[name="${spot.dataset.error}"]`) : null;
+  const input = spot.dataset.error ? root.querySelector(`[name="${spot.dataset.error}"]`) : null;
   spot.textContent = problem.message;
   if (input) {
     input.setAttribute("aria-invalid", "true");
@@ -19,7 +19,7 @@ export function showError(place, problem) {
   }
 }
 
-// Run what a form asks for; it cannot be sent twice meanwhile.
+// Run `work` when a form is submitted; it cannot be submitted again until that has finished.
 export function onSubmit(form, work) {
   form?.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -46,7 +46,7 @@ export function readContext(text) {
     try {
       return JSON.parse(given);
     } catch {
-      throw new Problem(422, "This begins like JSON, and is none.", "context");
+      throw new Problem(422, "This starts like JSON, but is not valid JSON.", "context");
     }
   }
   const lines = given.split(/[\n;]/).map((line) => line.trim()).filter(Boolean);
@@ -71,7 +71,7 @@ export async function create(data) {
   const arms = data.get("arms").split("\n").map((line) => line.trim()).filter(Boolean);
   const name = data.get("name").trim();
   if (!name) throw new Problem(422, "A name is needed.", "name");
-  if (arms.length < 2) throw new Problem(422, "At least two arms are needed, one a line.", "arms");
+  if (arms.length < 2) throw new Problem(422, "At least two arms are needed, one per line.", "arms");
   let params = {};
   if (data.get("params").trim()) {
     try {
@@ -80,6 +80,6 @@ export async function create(data) {
       throw new Problem(422, 'This is not JSON; {"seed": 0} is.', "params");
     }
   }
-  await ask("POST", "/v1/agents", { name, kind: data.get("kind"), arms, params });
+  await request("POST", "/v1/agents", { name, kind: data.get("kind"), arms, params });
   return name;
 }

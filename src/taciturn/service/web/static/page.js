@@ -1,79 +1,79 @@
-// Keeps the page up to date: asks for the parts of the view, and puts in place those that have changed.
+// Keeps the page up to date: loads the parts of the view, and replaces those that have changed.
 
-import { ask, key, Problem } from "./api.js";
+import { key, Problem, request } from "./api.js";
 import { clearErrors, create, onSubmit, readContext, showError } from "./forms.js";
 
-const EVERY = 2000, LONGEST = 30000, SPEAK = 20000; // milliseconds
+const INTERVAL = 2000, MAX_INTERVAL = 30000, ANNOUNCE_EVERY = 20000; // milliseconds
 const body = document.body;
 const { source, agent } = body.dataset;
 const keyed = body.dataset.keyed === "yes";
 const $ = (id) => document.getElementById(id);
 const shown = new WeakMap();
-let timer = 0, failures = 0, spoken = Date.now(), asking = null;
+let timer = 0, failures = 0, announced = Date.now(), loading = null;
 
 document.documentElement.classList.add("scripts");
 
-function say(text) {
+function announce(text) {
   $("status").textContent = text;
-  spoken = Date.now();
+  announced = Date.now();
 }
 
-// Put HTML of this service into a place; what was open stays open, and the focus where it was.
-function put(place, html) {
-  if (shown.get(place) === html) return;
-  const open = [...place.querySelectorAll("details[open][id]")].map((one) => one.id);
-  const focus = place.contains(document.activeElement) ? document.activeElement : null;
-  const said = focus?.dataset?.say;
-  const sides = [...place.querySelectorAll(".wide")].map((one) => one.scrollLeft);
-  place.innerHTML = html;
-  shown.set(place, html);
+// Replace the content of an element by HTML of this service; keep open details, scroll positions and the focus.
+function put(element, html) {
+  if (shown.get(element) === html) return;
+  const open = [...element.querySelectorAll("details[open][id]")].map((one) => one.id);
+  const focus = element.contains(document.activeElement) ? document.activeElement : null;
+  const focused = focus?.dataset?.feedback;
+  const scrolled = [...element.querySelectorAll(".wide")].map((one) => one.scrollLeft);
+  element.innerHTML = html;
+  shown.set(element, html);
   for (const id of open) $(id)?.setAttribute("open", "");
-  place.querySelectorAll(".wide").forEach((one, i) => { one.scrollLeft = sides[i] ?? 0; });
+  element.querySelectorAll(".wide").forEach((one, i) => { one.scrollLeft = scrolled[i] ?? 0; });
   if (focus?.id) $(focus.id)?.focus({ preventScroll: true });
-  else if (said) place.querySelector(`[data-say="${said}"]`)?.focus({ preventScroll: true });
+  else if (focused) element.querySelector(`[data-feedback="${focused}"]`)?.focus({ preventScroll: true });
 }
 
 function show(parts) {
-  for (const place of document.querySelectorAll("[data-part]")) {
-    if (place.dataset.part in parts) put(place, parts[place.dataset.part]);
+  for (const element of document.querySelectorAll("[data-part]")) {
+    if (element.dataset.part in parts) put(element, parts[element.dataset.part]);
   }
   const empty = document.querySelector("[data-empty]");
   if (empty && !empty.dataset.seen) {
     empty.dataset.seen = "yes";
     for (const id of ["new", "shell"]) $(id)?.setAttribute("open", "");
   }
-  if (agent && $("fact-decisions") && Date.now() - spoken > SPEAK) {
-    const news = `${$("fact-decisions").textContent} decisions, reward rate ${$("fact-reward").textContent}`;
-    if (news !== $("status").textContent) say(news);
+  if (agent && $("fact-decisions") && Date.now() - announced > ANNOUNCE_EVERY) {
+    const summary = `${$("fact-decisions").textContent} decisions, reward rate ${$("fact-reward").textContent}`;
+    if (summary !== $("status").textContent) announce(summary);
   }
 }
 
 function signIn(problem) {
   $("sign-in").hidden = false;
   $("content").hidden = $("sign-out").hidden = true;
-  if (problem && key.get()) showError($("sign-in-form"), new Problem(401, "This key is not known here.", "key"));
+  if (problem && key.get()) showError($("sign-in-form"), new Problem(401, "This key is not known.", "key"));
   key.clear();
   $("key").focus();
 }
 
-function trouble(problem, wait) {
+function showOutage(problem, wait) {
   const what = problem.status === 0 ? "The service does not answer." : `The service says: ${problem.message}.`;
-  $("banner-text").textContent = `${what} What is shown may be old; trying again in ${Math.round(wait / 1000)} s.`;
+  $("banner-text").textContent = `${what} What is shown may be outdated; next attempt in ${Math.round(wait / 1000)} s.`;
   $("banner").hidden = false;
 }
 
-// Ask once, whoever wants it; then again after a while, unless nobody looks.
+// Load the parts; concurrent callers share one request. Load again after a while, unless the page is hidden.
 function refresh() {
-  asking ??= update().finally(() => { asking = null; });
-  return asking;
+  loading ??= update().finally(() => { loading = null; });
+  return loading;
 }
 
 async function update() {
   clearTimeout(timer);
   if (!source) return;
-  let wait = EVERY;
+  let wait = INTERVAL;
   try {
-    show((await ask("GET", source)).parts);
+    show((await request("GET", source)).parts);
     failures = 0;
     $("banner").hidden = true;
     $("sign-in").hidden = true;
@@ -83,13 +83,13 @@ async function update() {
     if (!(problem instanceof Problem)) throw problem;
     if (problem.status === 401) return signIn(problem);
     failures += 1;
-    wait = Math.min(EVERY * 2 ** (failures - 1), LONGEST);
+    wait = Math.min(INTERVAL * 2 ** (failures - 1), MAX_INTERVAL);
     if (problem.status === 404 || problem.status === 410) {
       $("banner-text").textContent = problem.message;
       $("banner").hidden = false;
       return;
     }
-    trouble(problem, wait);
+    showOutage(problem, wait);
   }
   if (!document.hidden) timer = setTimeout(refresh, wait);
 }
@@ -108,21 +108,21 @@ onSubmit($("sign-in-form"), async (data) => {
 
 onSubmit($("create"), async (data) => location.assign(`/agents/${encodeURIComponent(await create(data))}`));
 
-// Decisions: looked at in a dialog, or below the form that asked for one.
+// Decisions are shown in a dialog, or below the form that requested one.
 
-const look = async (id) => (await ask("GET", `/web/agents/${agent}/decisions/${id}.json`)).parts.decision;
+const loadDecision = async (id) => (await request("GET", `/web/agents/${agent}/decisions/${id}.json`)).parts.decision;
 
 onSubmit($("try"), async (data) => {
-  const made = await ask("POST", `/v1/agents/${agent}/decisions`, { context: readContext(data.get("context")) });
-  put($("tried"), await look(made.id));
-  say(`Decision ${made.id}: ${made.arm}`);
+  const made = await request("POST", `/v1/agents/${agent}/decisions`, { context: readContext(data.get("context")) });
+  put($("tried"), await loadDecision(made.id));
+  announce(`Decision ${made.id}: ${made.arm}`);
   await refresh();
 });
 
-async function open(link) {
+async function openDialog(link) {
   const slot = $("why").open ? $("why-body") : null;
   try {
-    put($("why-body"), await look(link.dataset.decision));
+    put($("why-body"), await loadDecision(link.dataset.decision));
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     $("why-body").textContent = problem.message;
@@ -133,18 +133,18 @@ async function open(link) {
 }
 
 async function feedback(button) {
-  const slot = button.closest("[data-slot]"), id = button.dataset.of, word = button.dataset.say;
+  const slot = button.closest("[data-slot]"), id = button.dataset.id, value = button.dataset.feedback;
   const path = `/v1/agents/${agent}/decisions/${id}`;
   clearErrors(slot);
   try {
-    if (word === "withdraw") {
-      await ask("DELETE", path);
-      put(slot, `<p class="none">Decision ${Number(id)} is withdrawn: it is as if it had not been.</p>`);
-      say(`Decision ${id} is withdrawn`);
+    if (value === "withdraw") {
+      await request("DELETE", path);
+      put(slot, `<p class="none">Decision ${Number(id)} is withdrawn, and what was learned from it is undone.</p>`);
+      announce(`Decision ${id} is withdrawn`);
     } else {
-      const heard = await ask("PUT", `${path}/reward`, { reward: JSON.parse(word) });
-      say(`Decision ${id}: ${button.textContent}, ${heard.outcome}`);
-      put(slot, await look(id));
+      const answer = await request("PUT", `${path}/reward`, { reward: JSON.parse(value) });
+      announce(`Decision ${id}: ${button.textContent}, ${answer.outcome}`);
+      put(slot, await loadDecision(id));
     }
     await refresh();
   } catch (problem) {
@@ -154,11 +154,11 @@ async function feedback(button) {
 }
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-decision]"), button = event.target.closest("button[data-say]");
+  const link = event.target.closest("a[data-decision]"), button = event.target.closest("button[data-feedback]");
   if (button) feedback(button);
   if (link && $("why") && !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0) {
     event.preventDefault();
-    open(link);
+    openDialog(link);
   }
 });
 $("why-close")?.addEventListener("click", () => $("why").close());

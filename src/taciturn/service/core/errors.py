@@ -1,0 +1,53 @@
+"""What the service can refuse or fail to do. `api/problems.py` says what each error means over HTTP."""
+
+import logging
+import secrets
+
+from taciturn.errors import TaciturnError
+
+log = logging.getLogger("taciturn.service")
+
+
+class ValidationError(TaciturnError):
+    """A request with a wrong value; `field` says where, None if it is the request as a whole."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class UnknownAgent(TaciturnError):
+    """The service has no agent of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no agent {name!r}")
+
+
+class NameTaken(TaciturnError):
+    """A new agent with the name of an existing one."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is an agent {name!r}")
+
+
+class CorrectionForbidden(TaciturnError):
+    """A second, different reward for a decision of an agent that was created without corrections."""
+
+
+class LimitExceeded(TaciturnError):
+    """A limit that depends on the current state is reached; a retry can succeed later."""
+
+
+class Unavailable(TaciturnError):
+    """The operation was not done, or is not known to be durable; retry."""
+
+
+class InternalError(TaciturnError):
+    """An error that was not foreseen. The message has only a number, under which the log has the traceback."""
+
+
+def internal_error(error: BaseException) -> InternalError:
+    """Log an error with its traceback under a random number; returns what to tell the caller."""
+    number = secrets.token_hex(6)
+    log.error("request %s failed", number, exc_info=error)
+    return InternalError(f"request {number}; the log of the service says more")

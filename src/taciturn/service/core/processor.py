@@ -1,0 +1,207 @@
+"""Processes jobs on one agent's session: checks limits, applies operations, and collects entries and results."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+import msgspec
+
+from taciturn.errors import TaciturnError
+from taciturn.service.core.encoding import encode, encode_decisions
+from taciturn.service.core.errors import Unavailable, UnknownAgent, internal_error
+from taciturn.service.core.jobs import Batch, Job, Query, Refusal, Result, RewardBatchResult
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.operations import (
+    AddArm,
+    Create,
+    Decide,
+    Delete,
+    Import,
+    Op,
+    RetireArm,
+    Reward,
+    RewardBatch,
+    TrainPending,
+    entry_of,
+)
+from taciturn.service.core.session import Session
+
+log = logging.getLogger("taciturn.service")
+
+
+class Settings(Protocol):
+    """What a processor reads of its service, each time anew."""
+
+    limits: Limits
+    clock: Callable[[], float]
+
+
+class Processor:
+    """The session of one agent, used by the agent's thread only.
+
+    After an error that was not foreseen the session may be half changed: the processor is `broken` and refuses
+    everything until it gets another session, restored from the journal.
+    """
+
+    def __init__(self, name: str, session: Session, settings: Settings) -> None:
+        self.name, self.session = name, session
+        self.broken = False
+        self.generation = 0  # number of times that the session was replaced
+        self.counts: Counter[str] = Counter()  # decisions, and rewards by their outcome
+        self._settings = settings
+        self._latest = 0.0
+
+    def replace_session(self, session: Session) -> None:
+        """Continue with another session."""
+        self.session, self.broken = session, False
+        self.generation += 1
+
+    def decide(self, jobs: Collection[Job]) -> Batch:
+        """Process jobs that decide, in order."""
+        batch = Batch()
+        pending = self.session.pending(self._now()) if jobs and self.session.alive else 0
+        for job in jobs:
+            if self.process(job, batch, pending):
+                pending += job.size
+        return batch
+
+    def process(self, job: Job, batch: Batch, pending: int = 0) -> bool:
+        """Process one job, of an agent with so many pending decisions; anything but a batch of rewards.
+
+        Returns whether it was tried: the caller of a cancelled job has gone.
+        """
+        if self.broken or job.future.cancelled():
+            batch.fail(job.future, Unavailable("the agent is being restored"))
+            return False
+        try:
+            if isinstance(job.what, msgspec.Struct):
+                value = self._run_operation(job.what, job.raw, batch, pending)
+            else:
+                value = self._run_query(job.what)
+            batch.results.append(Result(job.future, value))
+        except TaciturnError as error:
+            batch.fail(job.future, error)
+        except Exception as error:  # noqa: BLE001 - the session must be restored, whatever it is
+            self._break(job, error, batch)
+        return True
+
+    def process_rewards(self, job: Job, rewards: list[Reward], batch: Batch, until: float) -> bool:
+        """Process the rewards of a batch until the time is up; returns whether the job is finished.
+
+        A session that was replaced meanwhile gets all of them again: those that are in the journal change nothing.
+        """
+        if job.generation != self.generation:
+            job.generation, job.done, job.refused = self.generation, 0, []
+        if not self.session.alive:
+            batch.fail(job.future, UnknownAgent(self.name))
+            return True
+        changed: list[Reward] = []
+        try:
+            while job.done < len(rewards):
+                self._learn_reward(rewards[job.done], changed, job)
+                job.done += 1
+                if time.perf_counter() >= until:
+                    break
+        except Exception as error:  # noqa: BLE001 - the session must be restored, whatever it is
+            self._break(job, error, batch)
+            return True
+        if changed:
+            self._record(RewardBatch(changed), batch)
+        if job.done < len(rewards):
+            return False
+        result = RewardBatchResult(len(rewards) - len(job.refused), job.refused)
+        batch.results.append(Result(job.future, result))
+        return True
+
+    def train(self, until: float, interrupted: Callable[[], bool]) -> tuple[Batch, bool]:
+        """Run deferred training: one step, and more until the time is up or decisions wait.
+
+        Returns the batch, and whether training was stopped early.
+        """
+        batch, steps, stopped = Batch(), 0, False
+        try:
+            while not stopped and self.session.agent.train_pending():
+                steps += 1
+                stopped = interrupted() or time.perf_counter() >= until
+        except Exception:
+            self.broken = True
+            log.exception("agent %s cannot run its pending training", self.name)
+            return batch, False
+        if steps:
+            self._record(TrainPending(steps), batch)
+        return batch, stopped
+
+    def _learn_reward(self, reward: Reward, changed: list[Reward], job: Job) -> None:
+        try:
+            outcome = self.session.classify_feedback(reward)
+            self.counts[outcome] += 1
+            if outcome != "same":
+                self.session.apply(reward)
+                changed.append(reward)
+        except TaciturnError as error:
+            job.refused.append(Refusal(reward.id, error))
+
+    def _run_query(self, query: Query) -> Any:
+        if not self.session.alive:
+            raise UnknownAgent(self.name)
+        try:
+            return query(self.session)
+        except TaciturnError:
+            raise
+        except Exception as error:
+            raise internal_error(error) from error
+
+    def _run_operation(self, op: Op, raw: bytes | None, batch: Batch, pending: int) -> Any:
+        """Apply an operation and record it for the journal; returns the answer."""
+        if not self.session.alive and not isinstance(op, Create | Import):
+            raise UnknownAgent(self.name)
+        if isinstance(op, Decide):
+            return self._decide(op, raw, batch, pending)
+        if isinstance(op, Reward):
+            return self._reward(op, batch)
+        return self._change(op, batch)
+
+    def _decide(self, op: Decide, raw: bytes | None, batch: Batch, pending: int) -> bytes:
+        request, session = op.request, self.session
+        if request.request_id is not None and (known := session.answers.get(request.request_id)) is not None:
+            return known.encode()  # a retry
+        self._settings.limits.check_capacity(session.agent, request, pending)
+        if session.timed:
+            op = Decide(request, self._now())
+        answer = encode_decisions(session.apply(op), single=request.single)
+        self.counts["decisions"] += len(request.all_contexts)
+        self._record(op, batch, raw)
+        return answer
+
+    def _reward(self, op: Reward, batch: Batch) -> bytes:
+        outcome = self.session.classify_feedback(op)
+        self.counts[outcome] += 1
+        if outcome != "same":
+            self.session.apply(op)
+            self._record(op, batch)
+        return encode({"id": op.id, "reward": op.reward, "outcome": outcome})
+
+    def _change(self, op: Op, batch: Batch) -> bytes | None:
+        if isinstance(op, AddArm):
+            self._settings.limits.check_arm(self.session.agent, op)
+        if isinstance(op, RetireArm):
+            op = RetireArm(self.session.arm_named(str(op.arm)))  # type: ignore[arg-type]
+        self.session.apply(op)
+        answer = encode(self.session.about(self.name)) if self.session.alive else None
+        self._record(op, batch)
+        batch.deletes_agent |= isinstance(op, Delete)
+        return answer
+
+    def _record(self, op: Op, batch: Batch, raw: bytes | None = None) -> None:
+        batch.entries.append(entry_of(self.name, op, raw))
+
+    def _break(self, job: Job, error: Exception, batch: Batch) -> None:
+        self.broken = True
+        batch.fail(job.future, internal_error(error))
+
+    def _now(self) -> float:
+        """The time in seconds; it is written to the journal, and never runs backwards while the service runs."""
+        self._latest = max(self._latest, self._settings.clock())
+        return self._latest

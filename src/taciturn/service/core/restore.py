@@ -1,0 +1,122 @@
+"""Restores sessions from snapshots and the journal, and keeps the catalogue that says where to start reading.
+
+The catalogue is a snapshot of its own: the agents at a position of the journal, each with its `AgentPositions`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from taciturn.errors import TaciturnError
+from taciturn.service.core.operations import OPERATIONS, operation_of
+from taciturn.service.core.session import Session
+from taciturn.service.journal.base import Journal, Record
+
+CATALOGUE = "/agents"
+"""The catalogue's name among the snapshots; no agent can have it."""
+
+log = logging.getLogger("taciturn.service")
+
+
+class SnapshotStore(Protocol):
+    """Where snapshots are kept (`taciturn.service.journal.snapshots.Snapshots`)."""
+
+    def put(self, agent: str, position: int, content: bytes | Callable[[Path], object]) -> None:
+        """Store a state."""
+
+    def newest_first(self, agent: str) -> Iterable[tuple[int, Path]]:
+        """Positions and files, newest first."""
+
+
+class Restored(NamedTuple):
+    """A session, the positions of its last entry and of its snapshot, and one before the agent's creation."""
+
+    session: Session
+    position: int
+    snapshot_at: int
+    created_at: int
+
+
+class AgentPositions(NamedTuple):
+    """Where an agent is in the journal.
+
+    All entries of the agent come after `created_at`; those that its newest snapshot, at `snapshot_at`, does not have
+    come after `read_after`.
+    """
+
+    created_at: int
+    snapshot_at: int
+    read_after: int
+
+
+class Restorer:
+    """Restores the agents of a journal; without snapshots it reads all of the journal."""
+
+    def __init__(self, journal: Journal, snapshots: SnapshotStore | None) -> None:
+        self._journal, self._snapshots = journal, snapshots
+
+    def restore(self, only: set[str] | None = None) -> tuple[dict[str, Restored], dict[str, str]]:
+        """Restore all agents, or some of them; returns those that were restored, and what is wrong with the others."""
+        start, known = self._read_catalogue()
+        found: dict[str, Restored] = {}
+        failed: dict[str, str] = {}
+        for name, positions in known.items():
+            if only is None or name in only:
+                start = min(start, self._load_snapshot(name, positions, found))
+        for record in self._journal.read(start):
+            if (only is None or record.agent in only) and record.kind in OPERATIONS and record.agent not in failed:
+                try:
+                    self._replay(record, found)
+                except Exception as error:  # one agent that cannot be restored must not stop the others
+                    log.exception("agent %s cannot be restored: entry %d", record.agent, record.position)
+                    failed[record.agent] = f"entry {record.position}: {error}"
+                    found.pop(record.agent, None)
+        return found, failed
+
+    def write_catalogue(self, position: int, agents: dict[str, AgentPositions]) -> None:
+        """Store the agents that exist at a position of the journal."""
+        if self._snapshots is not None:
+            self._snapshots.put(CATALOGUE, position, msgspec.json.encode(agents))
+
+    def _read_catalogue(self) -> tuple[int, dict[str, AgentPositions]]:
+        for position, path in self._snapshots.newest_first(CATALOGUE) if self._snapshots else ():
+            try:
+                return position, msgspec.json.decode(path.read_bytes(), type=dict[str, AgentPositions])
+            except (OSError, msgspec.DecodeError):
+                log.warning("the catalogue at %d is skipped", position)
+        return 0, {}
+
+    def _load_snapshot(self, name: str, positions: AgentPositions, found: dict[str, Restored]) -> int:
+        """Load an agent's snapshot into `found`, if there is a valid one; returns where to start reading for it."""
+        restored = self._newest_snapshot(name, positions.created_at)
+        if restored is None:
+            return positions.created_at
+        found[name] = restored
+        return positions.read_after if restored.snapshot_at == positions.snapshot_at else restored.snapshot_at
+
+    def _newest_snapshot(self, name: str, created_at: int) -> Restored | None:
+        """The newest valid snapshot of an agent; None also if it is of an earlier agent of the same name."""
+        for position, path in self._snapshots.newest_first(name) if self._snapshots else ():
+            if position < created_at:
+                return None
+            try:
+                return Restored(Session.load(path), position, position, created_at)
+            except (OSError, TaciturnError):
+                log.warning("the snapshot of %s at %d is skipped", name, position)
+        return None
+
+    def _replay(self, record: Record, found: dict[str, Restored]) -> None:
+        name, position = record.agent, record.position
+        if name not in found and record.kind in ("create", "import"):
+            before = position - 1
+            found[name] = self._newest_snapshot(name, position) or Restored(Session(), 0, before, before)
+        if name not in found or position <= found[name].position:
+            return
+        session = found[name].session
+        session.apply(operation_of(record.kind, record.body))
+        found[name] = found[name]._replace(position=position)
+        if not session.alive:
+            del found[name]
