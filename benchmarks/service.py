@@ -52,17 +52,17 @@ else:
 """
 
 
-class Line:
-    """One connection that asks and waits, with as little as HTTP allows."""
+class Connection:
+    """One HTTP connection that sends a request and waits for its answer, with as few headers as possible."""
 
     def __init__(self, reader, writer):
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def to(cls, port):
+    async def open(cls, port):
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
-    async def ask(self, method, path, body):
+    async def request(self, method, path, body):
         head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         self._writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         head = await self._reader.readuntil(b"\r\n\r\n")
@@ -81,43 +81,45 @@ def contexts(count):
     return [json.dumps(row).encode() for row in rows]
 
 
-async def single(line, given, paths, stop, laps):
+async def single(connection, given, paths, stop, durations):
     decide, reward = paths
     step = 0
     while time.perf_counter() < stop:
         before = time.perf_counter()
-        answer = await line.ask("POST", decide, b'{"context":' + given[step % len(given)] + b"}")
+        answer = await connection.request("POST", decide, b'{"context":' + given[step % len(given)] + b"}")
         id = json.loads(answer).get("id")
-        await line.ask("PUT", reward.format(id=id), REWARDS[step % 3])
-        laps.append(time.perf_counter() - before)
+        await connection.request("PUT", reward.format(id=id), REWARDS[step % 3])
+        durations.append(time.perf_counter() - before)
         step += 1
 
 
-async def batches(line, given, paths, stop, laps):
+async def batches(connection, given, paths, stop, durations):
     decide, reward = paths
     body = b'{"contexts":[' + b",".join(given[:BATCH]) + b"]}"
     while time.perf_counter() < stop:
         before = time.perf_counter()
-        answer = json.loads(await line.ask("POST", decide, body))
-        told = [{"id": one["id"], "reward": (1, 0, None)[i % 3]} for i, one in enumerate(answer["decisions"])]
-        await line.ask("PUT", reward, json.dumps(told).encode())
-        laps.append(time.perf_counter() - before)
+        answer = json.loads(await connection.request("POST", decide, body))
+        rewards = [{"id": one["id"], "reward": (1, 0, None)[i % 3]} for i, one in enumerate(answer["decisions"])]
+        await connection.request("PUT", reward, json.dumps(rewards).encode())
+        durations.append(time.perf_counter() - before)
 
 
 async def measure(port, work, paths, concurrency, seconds):
-    lines = [await Line.to(port) for _ in range(concurrency)]
-    given, laps = contexts(500), []
-    await asyncio.gather(*(work(line, given, paths, time.perf_counter() + 0.5, []) for line in lines))  # warm
+    connections = [await Connection.open(port) for _ in range(concurrency)]
+    given, durations = contexts(500), []
+    await asyncio.gather(
+        *(work(connection, given, paths, time.perf_counter() + 0.5, []) for connection in connections)
+    )  # warm
     began = time.perf_counter()
-    await asyncio.gather(*(work(line, given, paths, began + seconds, laps) for line in lines))
+    await asyncio.gather(*(work(connection, given, paths, began + seconds, durations) for connection in connections))
     spent = time.perf_counter() - began
-    for line in lines:
-        line.close()
-    return len(laps) / spent, *(1000 * np.percentile(laps, [50, 99]))
+    for connection in connections:
+        connection.close()
+    return len(durations) / spent, *(1000 * np.percentile(durations, [50, 99]))
 
 
 class Server:
-    """A server in a process of its own, on the first core."""
+    """A server in its own process, on the first core."""
 
     def __init__(self, what):
         self._process = subprocess.Popen([sys.executable, "-c", SERVER, what], stdout=subprocess.PIPE, text=True)
@@ -136,10 +138,10 @@ class Server:
 
 
 async def create(port, name, **params):
-    line = await Line.to(port)
+    connection = await Connection.open(port)
     body = {"name": name, "kind": "linucb", "arms": ARMS, "params": params}
-    await line.ask("POST", "/v1/agents", json.dumps(body).encode())
-    line.close()
+    await connection.request("POST", "/v1/agents", json.dumps(body).encode())
+    connection.close()
 
 
 def row(*cells):

@@ -136,7 +136,7 @@ class Window:
         return WebDriverWait(self.driver, WAIT, 0.05, ignored).until(lambda _: condition(), what)
 
     def until_text(self, css, text):
-        self.until(lambda: text in self.find(css).text, f"{css} never said {text!r}")
+        self.until(lambda: text in self.find(css).text, f"{css} never showed {text!r}")
 
     def until_seen(self, css):
         return self.until(lambda: (found := self.find(css)).is_displayed() and found, f"{css} was never seen")

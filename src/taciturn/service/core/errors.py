@@ -1,4 +1,4 @@
-"""What the service can refuse or fail to do. `api/problems.py` says what each error means over HTTP."""
+"""Errors of the service. `api/problems.py` maps each to an HTTP status."""
 
 import logging
 import secrets
@@ -47,7 +47,7 @@ class InternalError(TaciturnError):
 
 
 def internal_error(error: BaseException) -> InternalError:
-    """Log an error with its traceback under a random number; returns what to tell the caller."""
+    """Log an error with its traceback under a random number; returns the error for the caller."""
     number = secrets.token_hex(6)
     log.error("request %s failed", number, exc_info=error)
     return InternalError(f"request {number}; the log of the service says more")

@@ -1,4 +1,4 @@
-"""Work that is queued for an agent, and how its results reach the futures of those who asked."""
+"""Jobs that are queued for an agent, and how their results reach the callers' futures."""
 
 import asyncio
 import logging

@@ -32,7 +32,7 @@ log = logging.getLogger("taciturn.service")
 
 
 class Settings(Protocol):
-    """What a processor reads of its service, each time anew."""
+    """What a processor reads of its service, for each job."""
 
     limits: Limits
     clock: Callable[[], float]
@@ -70,7 +70,7 @@ class Processor:
     def process(self, job: Job, batch: Batch, pending: int = 0) -> bool:
         """Process one job, of an agent with so many pending decisions; anything but a batch of rewards.
 
-        Returns whether it was tried: the caller of a cancelled job has gone.
+        Returns whether it was tried; a job that its caller has cancelled is not.
         """
         if self.broken or job.future.cancelled():
             batch.fail(job.future, Unavailable("the agent is being restored"))

@@ -1,4 +1,4 @@
-"""One agent as a function of the journal: `apply` is called for each operation, live and in replay alike."""
+"""One agent as a function of the journal: `apply` is called for each operation, both live and in replay."""
 
 import tempfile
 from dataclasses import asdict
@@ -259,7 +259,7 @@ def _decide(agent: BaseAgent, request: DecideRequest, at: float | None) -> list[
 
 
 def _load_untrusted(file: bytes) -> Any:
-    """The agent in a file from somebody else; whatever is wrong with it becomes a `TaciturnError`."""
+    """Load an agent from an untrusted file; any error becomes a `TaciturnError`."""
     with tempfile.TemporaryDirectory(prefix="taciturn-") as folder:
         path = Path(folder) / "agent.taciturn"
         path.write_bytes(file)

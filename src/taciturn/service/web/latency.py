@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-KEPT = 1000
-"""Durations that are kept of each agent."""
+MAX_DURATIONS = 1000
+"""The most durations that are kept of each agent."""
 
 BARS = 24
 """Bars of the histogram."""
@@ -40,22 +40,22 @@ class Latencies:
 
     def note(self, agent: str, seconds: float) -> None:
         """Add the duration of a request to decide."""
-        kept = self._seconds.get(agent)
-        if kept is None:
-            kept = self._seconds[agent] = deque(maxlen=KEPT)
-        kept.append(seconds)
+        durations = self._seconds.get(agent)
+        if durations is None:
+            durations = self._seconds[agent] = deque(maxlen=MAX_DURATIONS)
+        durations.append(seconds)
 
     def keep(self, agents: Iterable[str]) -> None:
         """Drop all other agents."""
         names = set(agents)
-        self._seconds = {name: kept for name, kept in self._seconds.items() if name in names}
+        self._seconds = {name: durations for name, durations in self._seconds.items() if name in names}
 
     def of(self, agent: str) -> Latency | None:
         """The latency of an agent; None before its first request."""
-        kept = self._seconds.get(agent)
-        if not kept:
+        durations = self._seconds.get(agent)
+        if not durations:
             return None
-        times = np.maximum(1000.0 * np.array(kept), 1e-3)
+        times = np.maximum(1000.0 * np.array(durations), 1e-3)
         p50, p90, p99 = np.percentile(times, [50, 90, 99]).tolist()
         edges = np.geomspace(0.9 * times.min(), 1.1 * times.max(), BARS + 1)
         heights, _ = np.histogram(times, edges)

@@ -57,7 +57,7 @@ function signIn(problem) {
 }
 
 function showOutage(problem, wait) {
-  const what = problem.status === 0 ? "The service does not answer." : `The service says: ${problem.message}.`;
+  const what = problem.status === 0 ? "The service does not answer." : `The service answered: ${problem.message}.`;
   $("banner-text").textContent = `${what} What is shown may be outdated; next attempt in ${Math.round(wait / 1000)} s.`;
   $("banner").hidden = false;
 }
