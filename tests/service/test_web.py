@@ -28,6 +28,8 @@ from taciturn.service.journal.base import Key
 from taciturn.service.journal.sqlite import SQLiteJournal
 from taciturn.service.web import agent_view, overview, svg
 from taciturn.service.web.latency import Latencies
+from taciturn.service.web.views import number, percent
+from taciturn.system import format_bytes
 
 KEYS = Keyring([Key(scope, digest(f"taciturn_{scope}"), scope) for scope in ("read", "write")])
 WAIT = 30
@@ -628,6 +630,13 @@ def test_svg_paths():
     assert svg.stack([]) == svg.stack([[]]) == []
     assert svg.stack([[1.0]]) == ["M0.0 0.0L100.0 0.0L100.0 100.0L0.0 100.0Z"]
     assert svg.bars([1, 2])[0] == ("0.00", "50.00", "42.50", "50.00")
+
+
+def test_numbers_are_formatted_for_people():
+    assert [percent(share) for share in (0.256, None, float("nan"))] == ["26 %", "–", "–"]
+    assert [number(value) for value in (0.12345, None)] == ["0.123", "–"]
+    sizes = [format_bytes(size) for size in (12, 34_000, 999_600, 5_600_000, 7_890_000_000)]
+    assert sizes == ["12 B", "34 kB", "1 MB", "5.6 MB", "7.89 GB"]
 
 
 def test_pictures_for_the_documentation(window, site, tmp_path):

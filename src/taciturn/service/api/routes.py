@@ -1,6 +1,5 @@
 """The routes of the service: one table that says what each takes, returns and does."""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from taciturn.service.api.schemas import (
 )
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.errors import Unavailable, ValidationError
-from taciturn.service.core.jobs import Job, Query
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import NAME, Decide, Delete, Op, RetireArm, Reward, RewardBatch, Withdraw
+from taciturn.service.core.operations import NAME, Decide, Delete, RetireArm, Reward, RewardBatch, Withdraw
 from taciturn.service.core.service import Service
 
 Handler = Callable[[dict[str, str], bytes], Awaitable[bytes]]
@@ -62,43 +60,37 @@ class Api:
     def __init__(self, service: Service, limits: Limits, metrics: Metrics) -> None:
         self._service, self._limits, self._metrics = service, limits, metrics
 
-    async def _run(self, name: str, what: Op | Query, raw: bytes | None = None, *, new: bool = False) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        job = Job(what, future, raw)
-        self._service.put_new(name, job) if new else self._service.put(name, job)
-        return await future
-
     async def decide(self, path: dict[str, str], body: bytes) -> bytes:
         """Decide; the journal stores the body as it was received."""
         request = decode_decide(body)
         self._limits.check_request(request)
-        return await self._run(path["agent"], Decide(request), body)  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], Decide(request), body)  # type: ignore[no-any-return]
 
     async def reward(self, path: dict[str, str], body: bytes) -> bytes:
         """Give feedback on one decision."""
-        return await self._run(path["agent"], Reward(_id(path), decode_reward(body).reward))  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], Reward(decision_id(path), decode_reward(body).reward))  # type: ignore[no-any-return]
 
     async def rewards(self, path: dict[str, str], body: bytes) -> bytes:
         """Give feedback on many decisions."""
         rewards = decode_rewards(body)
         if len(rewards) > self._limits.batch:
             raise ValidationError(f"{len(rewards)} rewards in one request; {self._limits.batch} are allowed")
-        return encode(reward_batch_answer(await self._run(path["agent"], RewardBatch(rewards))))
+        return encode(reward_batch_answer(await self._service.call_async(path["agent"], RewardBatch(rewards))))
 
     async def withdraw(self, path: dict[str, str], _: bytes) -> bytes:
         """Remove a decision that was never shown."""
-        await self._run(path["agent"], Withdraw(_id(path)))
+        await self._service.call_async(path["agent"], Withdraw(decision_id(path)))
         return b""
 
     async def explain(self, path: dict[str, str], _: bytes) -> bytes:
         """A decision and its explanation."""
-        id = _id(path)
-        return await self._run(path["agent"], lambda session: encode(session.explain(id)))  # type: ignore[no-any-return]
+        id = decision_id(path)
+        return await self._service.call_async(path["agent"], lambda session: encode(session.explain(id)))  # type: ignore[no-any-return]
 
     async def create(self, _: dict[str, str], body: bytes) -> bytes:
         """Create an agent."""
         op = self._limits.bounded_create(decode_create(body))
-        return await self._run(op.name, op, new=True)  # type: ignore[no-any-return]
+        return await self._service.call_async(op.name, op)  # type: ignore[no-any-return]
 
     async def agents(self, _: dict[str, str], __: bytes) -> bytes:
         """The names of all agents."""
@@ -107,34 +99,34 @@ class Api:
     async def agent(self, path: dict[str, str], _: bytes) -> bytes:
         """The description of an agent."""
         name = path["agent"]
-        return await self._run(name, lambda session: encode(session.about(name)))  # type: ignore[no-any-return]
+        return await self._service.call_async(name, lambda session: encode(session.about(name)))  # type: ignore[no-any-return]
 
     async def delete(self, path: dict[str, str], _: bytes) -> bytes:
         """Delete an agent."""
-        await self._run(path["agent"], Delete())
+        await self._service.call_async(path["agent"], Delete())
         return b""
 
     async def add_arm(self, path: dict[str, str], body: bytes) -> bytes:
         """Add an arm."""
-        return await self._run(path["agent"], decode_add_arm(body))  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], decode_add_arm(body))  # type: ignore[no-any-return]
 
     async def retire_arm(self, path: dict[str, str], _: bytes) -> bytes:
         """Retire an arm."""
-        return await self._run(path["agent"], RetireArm(path["arm"]))  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], RetireArm(path["arm"]))  # type: ignore[no-any-return]
 
     async def health(self, path: dict[str, str], _: bytes) -> bytes:
         """The diagnostics of an agent."""
-        return await self._run(path["agent"], lambda session: encode(session.health()))  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], lambda session: encode(session.health()))  # type: ignore[no-any-return]
 
     async def save(self, path: dict[str, str], _: bytes) -> bytes:
         """An agent's file."""
-        return await self._run(path["agent"], lambda session: session.export())  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], lambda session: session.export())  # type: ignore[no-any-return]
 
     async def load(self, path: dict[str, str], body: bytes) -> bytes:
         """Create an agent from a file."""
         if not NAME.fullmatch(path["agent"]):
             raise ValidationError("an agent's name is of small letters, digits, - and _, at most 64", "name")
-        return await self._run(path["agent"], self._limits.bounded_import(body), new=True)  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], self._limits.bounded_import(body))  # type: ignore[no-any-return]
 
     async def alive(self, _: dict[str, str], __: bytes) -> bytes:
         """Answer without doing anything."""
@@ -151,7 +143,8 @@ class Api:
         return self._metrics.text()
 
 
-def _id(path: dict[str, str]) -> int:
+def decision_id(path: dict[str, str]) -> int:
+    """The id in a path; raises a problem if it is no whole number."""
     if not ID.fullmatch(path["id"]):
         raise Problem(404, "unknown-decision", "the id of a decision is a whole number")
     return int(path["id"])

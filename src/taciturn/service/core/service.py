@@ -1,5 +1,6 @@
 """All agents of a journal: restored at the start, run by one worker each, and restored again after a failed append."""
 
+import asyncio
 import logging
 import threading
 import time
@@ -101,8 +102,23 @@ class Service:
         with self._lock:
             return list(self._workers.values())
 
+    def call(self, name: str, what: Op | Query, raw: bytes | None = None) -> Any:
+        """Run an operation or a query and wait for its result; for callers without an event loop."""
+        future: Future[Any] = Future()
+        self.put(name, Job(what, future, raw))
+        return future.result(self.limits.seconds)
+
+    async def call_async(self, name: str, what: Op | Query, raw: bytes | None = None) -> Any:
+        """Run an operation or a query and await its result."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.put(name, Job(what, future, raw))
+        return await future
+
     def put(self, name: str, job: Job) -> None:
-        """Queue a job for an agent; the job's future gets the result."""
+        """Queue a job for an agent, which is new if the job creates or imports it; the job's future gets the result."""
+        if isinstance(job.what, Create | Import):
+            self._put_new(name, job)
+            return
         if not self.healthy.is_set():
             raise Unavailable("the service is restoring its agents after an append failed")
         worker = self._workers.get(name)
@@ -112,8 +128,7 @@ class Service:
             raise UnknownAgent(name)
         worker.put(job)
 
-    def put_new(self, name: str, job: Job) -> None:
-        """Queue the job that creates or imports an agent."""
+    def _put_new(self, name: str, job: Job) -> None:
         with self._lock:
             if not self.ready:
                 raise Unavailable("the service is not ready")
@@ -124,13 +139,6 @@ class Service:
             state = Restored(Session(), self._last, self._last, self._last)
             self._workers[name] = worker = Worker(name, self, self._commit, state)
         worker.put(job)
-
-    def call(self, name: str, what: Op | Query, raw: bytes | None = None) -> Any:
-        """Run an operation or a query and wait for its result; for callers without an event loop."""
-        future: Future[Any] = Future()
-        job = Job(what, future, raw)
-        (self.put_new if isinstance(what, Create | Import) else self.put)(name, job)
-        return future.result(self.limits.seconds)
 
     # Called by the workers.
 

@@ -2,21 +2,19 @@
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from taciturn.service.api.asgi import Receive, Scope, Send
 
 MAX_DURATIONS = 1000
 """The most durations that are kept of each agent."""
 
 BARS = 24
 """Bars of the histogram."""
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

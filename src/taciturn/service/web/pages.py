@@ -18,7 +18,7 @@ from taciturn.service.api.asgi import App, Resource
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
-from taciturn.service.api.routes import ID, JSON, Endpoint
+from taciturn.service.api.routes import JSON, Endpoint, decision_id
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.operations import NAME
 from taciturn.service.core.service import Service
@@ -80,7 +80,7 @@ class Page:
         return await self._views.agent(path["agent"])
 
     async def _decision(self, path: dict[str, str]) -> Parts:
-        return await self._views.decision(path["agent"], int(path["id"]))
+        return await self._views.decision(path["agent"], decision_id(path))
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["file"]
@@ -126,5 +126,5 @@ def _json(view: View) -> Callable[[dict[str, str], bytes], Awaitable[bytes]]:
 def _check(path: dict[str, str]) -> None:
     if not NAME.fullmatch(path.get("agent", "a")):
         raise Problem(404, "unknown-agent", "there is no agent of this name")
-    if not ID.fullmatch(path.get("id", "0")):
-        raise Problem(404, "unknown-decision", "the id of a decision is a whole number")
+    if "id" in path:
+        decision_id(path)

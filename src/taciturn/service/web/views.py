@@ -11,7 +11,6 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from taciturn.service.core.errors import UnknownAgent
-from taciturn.service.core.jobs import Job, Query
 from taciturn.service.core.service import Service
 from taciturn.service.core.session import SERVED_METHODS, Session
 from taciturn.service.web import agent_view, overview, svg
@@ -83,21 +82,21 @@ class Views:
         """One agent: facts, curves, recent decisions, map, calibration and latency."""
 
         async def make() -> Parts:
-            view = await self._query(name, lambda session: agent_view.capture(name, session))
+            view = await self._service.call_async(name, lambda session: agent_view.capture(name, session))
             return await asyncio.to_thread(self._agent, view, self._latencies.of(name))
 
         return await self._once("agent", name, make)
 
     async def decision(self, name: str, id: int) -> Parts:
         """One decision and its explanation."""
-        found = await self._query(name, lambda session: _explained(session, id))
+        found = await self._service.call_async(name, lambda session: _explained(session, id))
         return {"decision": self.render("decision.html", name=name, **found)}
 
     async def _card(self, name: str) -> str | None:
         """The card of an agent; None if it was deleted meanwhile, and a note if it takes too long."""
 
         async def make() -> Parts:
-            view = await self._query(name, lambda session: agent_view.capture(name, session))
+            view = await self._service.call_async(name, lambda session: agent_view.capture(name, session))
             return await asyncio.to_thread(self._render_card, view)
 
         try:
@@ -127,13 +126,6 @@ class Views:
             "latency": {"latency": latency},
         }
         return {part: self.render(f"{part}.html", view=view, health=health, **more) for part, more in given.items()}
-
-    # Queries.
-
-    async def _query(self, name: str, query: Query) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._service.put(name, Job(query, future))
-        return await future
 
     async def _once(self, kind: str, name: str, make: Callable[[], Awaitable[Parts]]) -> Parts:
         """Make a view, unless it was made since the last entry of this agent; concurrent requests share it."""
