@@ -1,4 +1,4 @@
-"""The methods by name: one table, read by the command line, the experiments and `taciturn.make`."""
+"""Methods by name: one table, read by the command line, the experiments, the service and `taciturn.make`."""
 
 import difflib
 import importlib
@@ -13,28 +13,36 @@ from taciturn.errors import UnknownName
 
 
 class Method(NamedTuple):
-    """Where an agent's class lives (``module:Class``), the parameters its name stands for, and a line about it.
+    """One named method.
 
-    A `reference` is only there to compare with: it cannot be served.
+    `target` is the import path of its class (``module:Class``), `params` the parameters that the name stands for and
+    `about` one line for people. `family` is its section under ``[agents]`` in a preset's file, None where presets do
+    not apply. A `reference` is a baseline for tables and is not offered by the service.
     """
 
     target: str
     params: dict[str, Any]
     about: str
+    family: str | None = None
     reference: bool = False
 
 
 def _bilinucb(imputer: str, about: str, *, bounded: bool = True) -> Method:
-    return Method("taciturn.agents.bilinucb:BILinUCB", {"imputer": imputer, "bounded": bounded}, about)
+    params = {"imputer": imputer, "bounded": bounded}
+    return Method("taciturn.agents.bilinucb:BILinUCB", params, about, "bilinucb" if bounded else "ilinucb")
 
 
 METHODS: dict[str, Method] = {
     "viewucb": Method(
-        "taciturn.agents.viewucb:ViewUCB", {}, "views of a context over the graph, each trusted as it proves right"
+        "taciturn.agents.viewucb:ViewUCB",
+        {},
+        "UCB over several graph views of a context, weighted by their observed accuracy",
     ),
-    "linucb": Method("taciturn.agents.linucb:LinUCB", {}, "one ridge regression an arm; silence teaches nothing"),
+    "linucb": Method(
+        "taciturn.agents.linucb:LinUCB", {}, "one ridge regression per arm; learns nothing from silence", "linucb"
+    ),
     "rogcn": Method(
-        "taciturn.agents.rogcn:ROGCN", {}, "one graph network over all contexts; learns from right answers"
+        "taciturn.agents.rogcn:ROGCN", {}, "one graph network over all contexts; learns from right answers", "rogcn"
     ),
     "bilinucb-gcn": _bilinucb("gcn", "linucb; silence imputed by a graph network, bounded"),
     "bilinucb-kmeans": _bilinucb("kmeans", "linucb; silence imputed by the cluster's mean reward, bounded"),
@@ -42,7 +50,12 @@ METHODS: dict[str, Method] = {
     "ilinucb-gcn": _bilinucb("gcn", "bilinucb-gcn without the bound", bounded=False),
     "ilinucb-kmeans": _bilinucb("kmeans", "bilinucb-kmeans without the bound", bounded=False),
     "ilinucb-random": _bilinucb("random", "bilinucb-random without the bound", bounded=False),
-    "gcnucb": Method("taciturn.agents.gcnucb:GCNUCB", {}, "a graph network an arm, a ridge regression on what it sees"),
+    "gcnucb": Method(
+        "taciturn.agents.gcnucb:GCNUCB",
+        {},
+        "one graph network per arm, and a ridge regression on its embeddings",
+        "gcnucb",
+    ),
     "majority": Method(
         "taciturn.agents.references:Majority", {}, "reference: the arm rewarded most so far", reference=True
     ),
@@ -64,7 +77,7 @@ PRESETS = {"paper": "opr2020.toml"}
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """The error for a name that is not in a table: what there is, and the nearest to what was meant."""
+    """Return the error for a name that is not in a table: the known names, and the closest one."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -73,32 +86,39 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
 
 @cache
 def preset_file(preset: str) -> dict[str, Any]:
-    """All of a preset's file: the settings, the printed results and where they were printed."""
+    """Return the contents of a preset's file: settings, printed results and their source."""
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     return tomllib.loads(files("taciturn.papers").joinpath(PRESETS[preset]).read_text(encoding="utf-8"))
 
 
 def method_params(name: str, preset: str | None = None) -> dict[str, Any]:
-    """The parameters that a method's name and a preset stand for; a preset leaves methods of others as they are."""
+    """Return a method's own parameters, updated by those of a preset that knows its family."""
     if name not in METHODS:
         raise unknown_name("method", name, METHODS)
-    params = dict(METHODS[name].params)
+    method = METHODS[name]
+    params = dict(method.params)
     if preset is not None:
         settings = preset_file(preset)
-        family = name.partition("-")[0]
-        if family in settings["agents"]:
-            params |= settings["agents"]["all"] | settings["agents"][family]
+        if method.family in settings["agents"]:
+            params |= settings["agents"]["all"] | settings["agents"][method.family]
         if "imputer" in params:
             params["imputer_params"] = dict(settings["imputers"][params["imputer"]])
     return params
 
 
 def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **overrides: Any) -> Agent:
-    """Build an agent by its name, with a preset's settings and then your own on top."""
-    if is_own(name):
-        own: Agent = own_class(name)(arms=arms, **overrides)
-        return own
+    """Build an agent.
+
+    Arguments:
+        name: a method of `METHODS`, or the import path ``package.module:Class`` of another agent.
+        arms: the arms by name, or how many there are.
+        preset: the settings of a paper; import paths have none.
+        overrides: parameters of the agent, which take precedence over the preset.
+    """
+    if is_import_path(name):
+        imported: Agent = import_agent(name)(arms=arms, **overrides)
+        return imported
     params = method_params(name, preset) | overrides
     module, _, attribute = METHODS[name].target.partition(":")
     factory = getattr(importlib.import_module(module), attribute)
@@ -107,22 +127,22 @@ def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **o
     return agent
 
 
-def is_own(name: str) -> bool:
-    """Whether a method's name is the path of an agent that is not ours: ``package.module:Class``."""
+def is_import_path(name: str) -> bool:
+    """Whether a method is given by import path, ``package.module:Class``, and not by a name of `METHODS`."""
     return ":" in name
 
 
-def own_class(name: str) -> Any:
-    """The class, or any function that makes an agent, at ``package.module:Class``."""
-    module, _, attribute = name.partition(":")
+def import_agent(path: str) -> Any:
+    """Return the class, or the function that makes an agent, at ``package.module:Class``."""
+    module, _, attribute = path.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownName(f"no agent at {name!r} ({error}); give it as package.module:Class") from None
+        raise UnknownName(f"no agent at {path!r} ({error}); give it as package.module:Class") from None
 
 
 def check_keywords(name: str, factory: Any, params: dict[str, Any]) -> None:
-    """Raise where a dataclass has no parameter of a name given."""
+    """Raise `UnknownName` for the first parameter that the dataclass `factory` does not have."""
     for key in params:
         if key not in factory.__dataclass_fields__:
             raise unknown_name(f"parameter of {name}", key, factory.__dataclass_fields__)

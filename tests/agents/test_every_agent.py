@@ -12,7 +12,7 @@ from taciturn.experiments.checks import ARMS, AgentCheckError, check_agent
 from taciturn.registry import METHODS
 
 LEARNING = [name for name in METHODS if name != "majority"]  # which cannot tell one context from another
-WARMED_UP = {name for name in METHODS if name == "gcnucb" or "ilinucb" in name}
+WARMED_UP = {name for name, method in METHODS.items() if method.family in ("gcnucb", "bilinucb", "ilinucb")}
 
 
 @pytest.mark.parametrize("name", LEARNING)

@@ -80,7 +80,7 @@ def test_make_knows_its_names_presets_and_parameters():
         taciturn.make("linucb", arms=2, alfa=1)
     for name in METHODS:
         agent = taciturn.make(name, arms=["a", "b"], preset="paper", seed=3)
-        printed = name.partition("-")[0] in preset_file("paper")["agents"]
+        printed = METHODS[name].family in preset_file("paper")["agents"]
         assert agent.params["ties"] == ("first" if printed else "balance"), "a preset is about its own methods"
         assert agent.params["arms"] == ["a", "b"]
         assert type(agent)(**agent.params).params == agent.params

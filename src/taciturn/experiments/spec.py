@@ -16,7 +16,7 @@ import msgspec
 from taciturn.contracts import Agent, Dataset
 from taciturn.errors import TaciturnError
 from taciturn.experiments.recorder import run_id
-from taciturn.registry import is_own, make, own_class, unknown_name
+from taciturn.registry import import_agent, is_import_path, make, unknown_name
 from taciturn.streams.delay import parse_delay
 from taciturn.streams.missing import parse_missing
 from taciturn.streams.stream import Stream
@@ -105,9 +105,9 @@ class Run:
 
 def _own_code(method: str) -> str | None:
     """A hash of the source of an agent that is not ours: when it changes, the run is another."""
-    if not is_own(method):
+    if not is_import_path(method):
         return None
-    source = inspect.getsourcefile(own_class(method))
+    source = inspect.getsourcefile(import_agent(method))
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None
 
 
