@@ -14,7 +14,7 @@ from common import SEED, Stopwatch, Table, main, shown
 from threadpoolctl import threadpool_limits
 
 import taciturn
-from taciturn.experiments.memory import peak_mb
+from taciturn.experiments.peak_memory import peak_mb
 
 SIZES = (1000, 3000, 10_000, 30_000)
 AGENTS = ("linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb", "viewucb")

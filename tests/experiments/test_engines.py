@@ -1,6 +1,5 @@
-"""Several processes, deaths among them, and a runner that is killed: in the end every run is there once."""
+"""The local engine: worker processes, workers that die, and a runner that is killed and resumed."""
 
-import json
 import os
 import random
 import signal
@@ -12,7 +11,7 @@ import pytest
 
 from taciturn.experiments.checks import toy_data
 from taciturn.experiments.engines import run_here, run_local
-from taciturn.experiments.recorder import read_correct
+from taciturn.experiments.recorder import RUNS, read_correct, read_runs
 from taciturn.experiments.runner import execute
 from taciturn.experiments.spec import Experiment, expand
 
@@ -22,7 +21,7 @@ def experiment(**changes):
     return Experiment(**{**base, **changes})
 
 
-def test_processes_give_what_one_process_gives(tmp_path):
+def test_worker_processes_give_the_same_results_as_this_process(tmp_path):
     runs = expand(experiment(datasets=[toy_data(), toy_data(edges=True)], delay=[0, "geometric:4"]))
     one = {record.id: record.accuracy for record in execute(runs, tmp_path / "one")}
     two = {record.id: record.accuracy for record in execute(runs, tmp_path / "two", jobs=2)}
@@ -31,14 +30,14 @@ def test_processes_give_what_one_process_gives(tmp_path):
         np.testing.assert_array_equal(read_correct(tmp_path / "one", id), read_correct(tmp_path / "two", id))
 
 
-def test_workers_have_one_thread_each_and_the_parent_keeps_its_own(monkeypatch, tmp_path):
+def test_workers_have_one_thread_each_and_the_parents_environment_is_restored(monkeypatch, tmp_path):
     (tmp_path / "probe.py").write_text(
         "import os, taciturn\n"
         "class Probe(taciturn.LinUCB):\n"
-        "    def _begin(self):\n"
+        "    def decide(self, x, **options):\n"
         "        import numba\n"
         "        assert os.environ['OPENBLAS_NUM_THREADS'] == '1' and numba.config.NUMBA_NUM_THREADS == 1\n"
-        "        super()._begin()\n"
+        "        return super().decide(x, **options)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -52,17 +51,18 @@ KILLER = """
 import os, pathlib, signal, taciturn
 
 class Killer(taciturn.LinUCB):
-    def _score(self, node):
+    def decide(self, x, **options):
+        decision = super().decide(x, **options)
         mark = pathlib.Path({mark!r})
-        if self.seed == 1 and node == 40 and ({always} or not mark.exists()):
+        if self.seed == 1 and decision.id == 40 and ({always} or not mark.exists()):
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super()._score(node)
+        return decision
 """
 
 
 @pytest.mark.parametrize("always", [False, True])
-def test_a_worker_that_dies_takes_nothing_down_with_it(monkeypatch, tmp_path, always):
+def test_runs_of_a_worker_that_dies_are_retried_and_one_that_always_kills_fails(monkeypatch, tmp_path, always):
     name = f"killer_{always}"
     (tmp_path / f"{name}.py").write_text(KILLER.format(mark=str(tmp_path / "mark"), always=always))
     monkeypatch.syspath_prepend(tmp_path)
@@ -78,7 +78,7 @@ def test_a_worker_that_dies_takes_nothing_down_with_it(monkeypatch, tmp_path, al
         elif outcome.error is None:
             np.testing.assert_array_equal(outcome.trace.choices, expected["linucb", seed].trace.choices)
         else:
-            assert always, "only company of a run that always kills may be lost with it"
+            assert always, "only runs beside one that always kills its worker may fail with it"
 
 
 SCRIPT = """
@@ -94,8 +94,8 @@ for record in execute(runs, Path(sys.argv[1]), jobs=int(sys.argv[2])):
 """
 
 
-def test_a_runner_that_is_killed_again_and_again_ends_with_every_run_once(tmp_path):
-    """SIGKILL after a random number of lines, at least 20 times, then to the end."""
+def test_a_runner_killed_repeatedly_ends_with_every_run_exactly_once(tmp_path):
+    """SIGKILL after a random number of lines, 20 times, then to the end."""
 
     def start(folder, jobs):
         command = [sys.executable, "-c", SCRIPT, str(folder), str(jobs)]
@@ -104,21 +104,20 @@ def test_a_runner_that_is_killed_again_and_again_ends_with_every_run_once(tmp_pa
     with start(tmp_path / "whole", 1) as whole:
         wanted = whole.communicate()[0].split()
     assert len(wanted) == 24
-    draw, file = random.Random(0), tmp_path / "killed" / "runs.jsonl"  # noqa: S311 - nothing secret
+    draw, file = random.Random(0), tmp_path / "killed" / RUNS  # noqa: S311 - not for secrets
     for kill in range(20):
-        finished = file.read_bytes().count(b"\n") if file.exists() else 0
-        assert finished < 24, "the runner must still have something to lose"
+        finished = len(list(read_runs(file.parent)))
+        assert finished < 24, "some runs must be left to interrupt"
         with start(tmp_path / "killed", 1) as process:
             for _ in range(finished + draw.randrange(2)):
                 process.stdout.readline()
             os.killpg(process.pid, signal.SIGKILL)
-        if kill % 5 == 4 and file.exists():  # and now and then a line that never got to its end
+        if kill % 5 == 4 and file.exists():  # now and then a line that was not completely written
             with file.open("ab") as torn:
                 torn.write(b'{"id": "torn')
     with start(tmp_path / "killed", 2) as process:
         process.communicate()
     assert process.returncode == 0
-    lines = [json.loads(line) for line in (tmp_path / "killed" / "runs.jsonl").read_text().splitlines()]
-    assert sorted(line["id"] for line in lines) == sorted(wanted)
+    assert sorted(record.id for record in read_runs(file.parent)) == sorted(wanted)
     for id in wanted:
         np.testing.assert_array_equal(read_correct(tmp_path / "whole", id), read_correct(tmp_path / "killed", id))

@@ -1,16 +1,16 @@
-"""Answers that come late, out of order or never, on real data."""
+"""Rewards that come late, out of order or never, on real data."""
 
 import taciturn
 
 
-def run(data, delay, seed, **life):
-    agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=seed, **life)
+def run(data, delay, seed, **options):
+    agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=seed, **options)
     trace = taciturn.evaluate(agent, taciturn.Stream(data, missing=0.25, seed=seed, delay=delay))
     return 100 * trace.accuracy, agent.health()
 
 
-def test_half_of_the_answers_late_and_a_quarter_never_cost_little(real):
-    """Silence is by time: most late truths find their decision silent, with a supposition to be undone first."""
+def test_half_of_the_rewards_late_and_a_quarter_missing_cost_less_than_3_points(real):
+    """Decisions expire before most late rewards come, so their imputed rewards have to be undone first."""
     data = real("cora")
     at_once = sum(run(data, 0, seed)[0] for seed in range(2)) / 2
     late, health = zip(*(run(data, "half:100", seed, expire_after=20) for seed in range(2)), strict=True)
@@ -18,4 +18,4 @@ def test_half_of_the_answers_late_and_a_quarter_never_cost_little(real):
     for counts in health:
         assert counts.late > 600
         assert counts.calibration.truths == counts.late
-        assert counts.calibration.brier < 0.25, "better than a coin"
+        assert counts.calibration.brier < 0.25, "better than guessing 0.5"

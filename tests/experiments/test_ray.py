@@ -1,4 +1,4 @@
-"""The same spec on a real Ray of this machine, with two workers, one of which is killed half-way."""
+"""The Ray engine on a local cluster with two workers, one of which is killed during a run."""
 
 import json
 import subprocess
@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+
+from taciturn.experiments.recorder import read_runs
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +22,14 @@ def folder(tmp_path_factory):
         "    import ray\n"
         "    return ray.is_initialized() and ray.get_runtime_context().worker.mode == ray.WORKER_MODE\n"
         "class Mortal(taciturn.LinUCB):\n"
-        "    def _score(self, node):\n"
+        "    def decide(self, x, **options):\n"
+        "        decision = super().decide(x, **options)\n"
         f"        mark = pathlib.Path({str(folder / 'killed')!r})\n"
         "        in_a_worker = 'ray' in sys.modules and ray_worker() and not mark.exists()\n"
-        "        if self.seed == 2 and node == 60 and in_a_worker:\n"
+        "        if self.seed == 2 and decision.id == 60 and in_a_worker:\n"
         "            mark.touch()\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
-        "        return super()._score(node)\n"
+        "        return decision\n"
     )
     return folder
 
@@ -37,27 +40,27 @@ def run(folder, out, *options):
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
 
 
-def test_ray_and_processes_give_the_same_and_a_dead_worker_costs_nothing(folder):
+def test_ray_gives_the_same_results_as_processes_and_retries_after_a_dead_worker(folder):
     local = run(folder, "local", "--jobs", "2")
     assert local.returncode == 0, local.stderr
     remote = run(folder, "remote", "--jobs", "2", "--engine", "ray")
     assert remote.returncode == 0, remote.stderr
-    assert (folder / "killed").exists(), "a worker was killed half-way"
+    assert (folder / "killed").exists(), "a worker was killed during a run"
 
     def accuracies(result):
         return {(record["method"], record["seed"]): record["accuracy"] for record in json.loads(result.stdout)}
 
     assert len(accuracies(local)) == 12
     assert accuracies(local) == accuracies(remote)
-    lines = (folder / "remote" / "runs.jsonl").read_text().splitlines()
-    assert len(lines) == len({json.loads(line)["id"] for line in lines}) == 12, "every run exactly once"
+    records = list(read_runs(folder / "remote"))
+    assert len(records) == len({record.id for record in records}) == 12, "every run exactly once"
 
 
-def test_a_cluster_that_is_not_there_and_an_engine_that_is_none_say_so(folder):
+def test_an_unreachable_cluster_an_unknown_engine_and_a_misplaced_address_are_errors(folder):
     nowhere = run(folder, "nowhere", "--engine", "ray", "--address", "127.0.0.1:1")
     assert nowhere.returncode == 2
     assert "cannot reach Ray at 127.0.0.1:1" in nowhere.stderr
     unknown = run(folder, "unknown", "--engine", "rya")
     assert (unknown.returncode, "did you mean 'ray'" in unknown.stderr) == (2, True)
     misplaced = run(folder, "misplaced", "--address", "127.0.0.1:1")
-    assert (misplaced.returncode, "goes with the engine ray" in misplaced.stderr) == (2, True)
+    assert (misplaced.returncode, "it needs engine='ray'" in misplaced.stderr) == (2, True)

@@ -1,10 +1,12 @@
+"""Experiments from TOML files."""
+
 import pytest
 
 from taciturn.errors import TaciturnError
 from taciturn.experiments.spec import read_spec
 
 
-def test_a_file_holds_the_words_of_an_experiment(tmp_path):
+def test_a_file_is_read_as_fields_of_an_experiment(tmp_path):
     file = tmp_path / "spec.toml"
     file.write_text('data = ["digits", "cora"]\nmethods = "linucb"\nmissing = [0.5, "reward:0.2"]\nseeds = 3\n')
     keys = {"data": ["digits", "cora"], "methods": ["linucb"], "missing": [0.5, "reward:0.2"], "seeds": 3}
@@ -22,7 +24,7 @@ def test_a_file_holds_the_words_of_an_experiment(tmp_path):
         ("seeds = ", "not a TOML file"),
     ],
 )
-def test_wrong_keys_and_values_are_named(tmp_path, text, message):
+def test_wrong_keys_and_values_are_reported(tmp_path, text, message):
     file = tmp_path / "spec.toml"
     file.write_text(text)
     with pytest.raises(TaciturnError, match=message) as error:

@@ -1,4 +1,4 @@
-"""The report page: what it says, that it asks nobody for anything, and that a real browser shows it."""
+"""The report: its page, tables, figures and tests of significance; the page also in a real browser."""
 
 import re
 
@@ -12,7 +12,7 @@ from taciturn.experiments.recorder import read_runs
 from taciturn.experiments.reproduce import write_spaces
 from taciturn.experiments.runner import execute
 from taciturn.experiments.spec import Experiment, expand
-from taciturn.reports import figures, page, ranks
+from taciturn.reports import curves, figures, page, ranks, tables
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +32,12 @@ def results(tmp_path_factory):
     return folder
 
 
-def test_the_page_stands_on_its_own(results):
+def test_the_page_loads_nothing_and_escapes_user_text(results):
     html = (results / "report.html").read_text(encoding="utf-8")
-    assert not re.findall(r"(?:src|href)\s*=|url\(|@import|https?://", html), "it asks nobody for anything"
-    assert "<script>alert" not in html, "what users typed is shown, not run"
+    assert not re.findall(r"(?:src|href)\s*=|url\(|@import|https?://", html), "the page loads nothing"
+    assert "<script>alert" not in html, "user text is escaped"
     assert "&lt;script&gt;alert(1)" in html
-    for title in ("Summary", "Accuracy", "Is it more than luck?", "Running accuracy", "What the agents see", "Runs"):
+    for title in ("Summary", "Accuracy", "Significance", "Running accuracy", "Context spaces", "Runs"):
         assert f">{title}</h2>" in html
     assert html.count("<svg") >= 8 + 4 + 8 + 2
     assert not re.findall(r"(?i)\bnan\b", html.partition("<script>")[0])
@@ -45,7 +45,7 @@ def test_the_page_stands_on_its_own(results):
         assert record.id in html
 
 
-def test_tables_come_as_markdown_and_latex(results):
+def test_tables_are_written_as_markdown_and_latex(results):
     markdown = (results / "tables.md").read_text(encoding="utf-8")
     latex = (results / "tables.tex").read_text(encoding="utf-8")
     assert markdown.count("| gcnucb |") == latex.count("& gcnucb &") == 8
@@ -53,19 +53,38 @@ def test_tables_come_as_markdown_and_latex(results):
     assert "20\\%" in latex
 
 
-def test_pictures_come_as_svg_and_png(results):
-    pictures = figures.write_figures(results, page.finished_runs(results))
-    assert len(pictures) == len(set(pictures)) == 16
-    assert {picture.suffix for picture in pictures} == {".svg", ".png"}
-    assert all(picture.stat().st_size > 5000 for picture in pictures)
+def test_figures_are_written_as_svg_and_png(results):
+    written = figures.write_figures(results, page.finished_runs(results))
+    assert len(written) == len(set(written)) == 16
+    assert {figure.suffix for figure in written} == {".svg", ".png"}
+    assert all(figure.stat().st_size > 5000 for figure in written)
 
 
-def test_a_folder_without_runs_says_so(tmp_path):
+@pytest.mark.parametrize("steps", [1, 20, 21])
+def test_streams_shorter_than_the_skipped_steps_are_drawn(tmp_path, steps):
+    """Regression: figures raised IndexError for streams of 20 steps or fewer, whose every step was skipped."""
+    short = Experiment(datasets=[toy_data()], methods=["linucb", "majority"], seeds=range(2), steps=steps)
+    records = list(execute(expand(short), tmp_path))
+    for curve in curves.accuracy_curves(tmp_path, records):
+        (last,) = curve.steps
+        accuracies = [100 * record.accuracy for record in records if record.method == curve.method]
+        assert (last, curve.percent[-1]) == (steps, pytest.approx(np.mean(accuracies)))
+    page.write_report(tmp_path)
+    assert all(figure.stat().st_size > 5000 for figure in figures.write_figures(tmp_path, records))
+
+
+def test_rows_say_which_are_references_and_the_constant_arm(tmp_path):
+    short = Experiment(datasets=[toy_data()], methods=["linucb", "majority"], seeds=[0], steps=10)
+    rows = tables.accuracy_rows(list(execute(expand(short), tmp_path)))
+    assert [row.kind for row in rows] == ["constant arm", "method", "reference"]
+
+
+def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(TaciturnError, match="no finished runs"):
         page.write_report(tmp_path)
 
 
-def test_ranks_tell_a_method_that_always_wins_from_luck():
+def test_a_method_that_always_wins_is_significantly_better_and_equal_ones_are_not():
     class Record:
         def __init__(self, method, block, seed, accuracy):
             self.method, self.fingerprint, self.missing, self.delay = method, str(block), "mcar:0.5", "fixed:0"
@@ -83,11 +102,11 @@ def test_ranks_tell_a_method_that_always_wins_from_luck():
     assert next(iter(ranked.mean_ranks)) == "best"
     assert ranked.mean_ranks["best"] == 1.0
     assert ranked.friedman < 0.01
-    duels = {(duel.better, duel.worse): duel for duel in ranks.duels(records)}
-    assert duels["best", "second"].p < 0.001
-    assert duels["best", "third"].difference == pytest.approx(30, abs=2)
-    luck = next(duel for pair, duel in duels.items() if "best" not in pair)
-    assert luck.p > 0.05
+    tests = {(test.better, test.worse): test for test in ranks.paired_tests(records)}
+    assert tests["best", "second"].p < 0.001
+    assert tests["best", "third"].difference == pytest.approx(30, abs=2)
+    equal = next(test for pair, test in tests.items() if "best" not in pair)
+    assert equal.p > 0.05
     assert ranks.ranking(records[:3]) is None
 
 
@@ -97,7 +116,7 @@ def browser():
         yield driver
 
 
-def test_a_real_browser_shows_sorts_and_asks_nobody(browser, results):
+def test_a_browser_shows_and_sorts_the_page_without_requests(browser, results):
     browser.get((results / "report.html").as_uri())
     assert browser.title == "taciturn: toy"
     table = browser.find_element("css selector", "table.sortable")
@@ -114,14 +133,14 @@ def test_a_real_browser_shows_sorts_and_asks_nobody(browser, results):
     assert button.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
     lines = browser.find_elements("css selector", "svg.chart polyline")
     assert len(lines) >= 24
-    assert all(line.size["width"] > 50 for line in lines[:6]), "the curves are drawn, on a narrow screen too"
+    assert all(line.size["width"] > 50 for line in lines[:6]), "the curves are drawn on a narrow screen too"
     width = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
-    assert width[0] <= width[1], "nothing sticks out of a phone's screen"
+    assert width[0] <= width[1], "nothing overflows a phone's screen"
     assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
-    asked = [
+    requests = [
         entry["message"]
         for entry in browser.get_log("performance")
         if '"Network.requestWillBeSent"' in entry["message"]
     ]
-    assert asked
-    assert all('"url":"file://' in message for message in asked), "no request to any host"
+    assert requests
+    assert all('"url":"file://' in message for message in requests), "no request to any host"

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from taciturn.experiments import reproduce as reproducing
     from taciturn.experiments import runner
     from taciturn.experiments.recorder import RunRecord
-    from taciturn.reports import figures, page, paper
+    from taciturn.reports import curves, figures, page, paper
 else:
     registry = lazy("taciturn.registry")
     catalog = lazy("taciturn.datasets.catalog")
     reproducing = lazy("taciturn.experiments.reproduce")
     runner = lazy("taciturn.experiments.runner")
+    curves = lazy("taciturn.reports.curves")
     figures = lazy("taciturn.reports.figures")
     page = lazy("taciturn.reports.page")
     paper = lazy("taciturn.reports.paper")
@@ -110,9 +111,10 @@ def _paper_figures(folder: Path, datasets: list[Dataset], records: "list[RunReco
         return
     pictures = folder / "figures"
     pictures.mkdir(exist_ok=True)
-    half = [record for record in records if record.dataset == data.name and record.missing == "mcar:0.5"]
-    curves = figures.mean_accuracy_curves(folder, half)
-    figures.draw_running_accuracy(curves, "CNAE-9, half of the answers silent", pictures / "a-running-accuracy.png")
+    setting = ("mcar", reproducing.FIGURE_MISSING)
+    shown = [record for record in records if record.dataset == data.name and record.missing_setting == setting]
+    drawn = curves.accuracy_curves(folder, shown)
+    figures.draw_running_accuracy(drawn, "CNAE-9, half of the rewards missing", pictures / "a-running-accuracy.png")
     with errors.status("putting what the agents see on a plane (t-SNE), half a minute"):
         reproducing.write_spaces(folder, data, steps=reproducing.QUICK_STEPS if quick else None)
     for letter, method in zip("bc", reproducing.SPACES, strict=True):

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from taciturn import registry
     from taciturn.datasets import catalog
     from taciturn.experiments import checks, runner, spec
-    from taciturn.reports import figures
+    from taciturn.reports import curves, figures
 else:
     registry = lazy("taciturn.registry")
     catalog = lazy("taciturn.datasets.catalog")
     checks = lazy("taciturn.experiments.checks")
     runner = lazy("taciturn.experiments.runner")
     spec = lazy("taciturn.experiments.spec")
+    curves = lazy("taciturn.reports.curves")
     figures = lazy("taciturn.reports.figures")
 
 app = typer.Typer()
@@ -48,8 +49,8 @@ def demo(
     records = run_experiments([experiment], out_folder, jobs=1, fresh=True, quiet=as_json)
     show(records, as_json=as_json)
     picture = out_folder / "running-accuracy.png"
-    curves = figures.running_accuracy_curves(out_folder, records)
-    figures.draw_running_accuracy(curves, "digits, half of the answers silent", picture)
+    drawn = curves.accuracy_curves(out_folder, records)
+    figures.draw_running_accuracy(drawn, "digits, half of the rewards missing", picture)
     if not as_json:
         out.print(f"\nThe curves: [bold]{picture}[/bold]   Every step: {out_folder / 'traces'}", soft_wrap=True)
 

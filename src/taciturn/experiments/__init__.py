@@ -1,1 +1,1 @@
-"""Experiments: agents on streams, repeats and seeds, and the files that results go to."""
+"""Experiments: agents on streams, over repeats and seeds, and the files that hold their results."""

@@ -1,4 +1,4 @@
-"""The bars that long work shows."""
+"""Progress bars on stderr."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,13 +10,13 @@ Advance = Callable[[bool], None]
 
 
 class StepBars:
-    """A line for every run, with its steps and the accuracy so far."""
+    """One progress bar per run, with its steps and the accuracy so far."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
     def add(self, label: str, steps: int) -> Advance:
-        """Start a line, and return what to call after each step with whether it was right."""
+        """Add a bar, and return its callback for each step, which takes whether the arm was right."""
         task = self._progress.add_task(label, total=steps, accuracy="")
         seen = right = 0
 
@@ -31,7 +31,7 @@ class StepBars:
 
 @contextmanager
 def step_bars(*, shown: bool = True) -> Iterator[StepBars]:
-    """A place on the terminal (stderr) for the lines of several runs."""
+    """Show the progress bars of several runs."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -45,16 +45,16 @@ def step_bars(*, shown: bool = True) -> Iterator[StepBars]:
 
 @contextmanager
 def steps_bar(steps: int, *, shown: bool) -> Iterator[Advance]:
-    """One line, for one run."""
+    """Show the progress bar of one run; yields the callback for each step."""
     with step_bars(shown=shown) as bars:
         yield bars.add("steps", steps)
 
 
 @contextmanager
 def runs_bar(runs: int, *, shown: bool) -> Iterator[Callable[[str, str, float | None], None]]:
-    """One bar over many runs, with the best method so far on each data set.
+    """Show one bar over many runs, with the best method so far on each data set.
 
-    Yields the function to call after each run with the data set, the method and the accuracy.
+    Yields the callback for each run, which takes the data set, the method and the accuracy (None where it failed).
     """
     columns = (
         TextColumn("runs"),

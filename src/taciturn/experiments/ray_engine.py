@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster, or on a Ray of this machine; the data goes into the object store once."""
+"""An engine that carries out runs on Ray: an existing cluster, or one started on this machine."""
 
 import logging
 import os
@@ -11,24 +11,25 @@ from typing import Any
 import ray
 
 from taciturn.errors import TaciturnError
-from taciturn.experiments.engines import DEATHS, THREADS, Outcome, perform
+from taciturn.experiments.engines import MAX_ATTEMPTS, THREAD_VARIABLES, Outcome, run_task
 from taciturn.experiments.spec import Run
 
 
 def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Iterator[tuple[Run, Outcome]]:
-    """Do the runs as Ray tasks of one core each.
+    """Carry out runs as Ray tasks of one core each; each data set is put into the object store once.
 
-    Ray begins a run anew where the worker that had it died; one that keeps killing its workers is a failure. While
-    the runs go on, what is printed goes to stderr.
+    Ray retries a run whose worker died; a run whose worker died `MAX_ATTEMPTS` times has failed. Meanwhile stdout is
+    redirected to stderr.
 
     Arguments:
-        runs: what is to be done.
-        jobs: the cores of the Ray that is started here; where there is an address, how many runs are sent at a time.
-        address: of a cluster that is up, as `ray.init` takes it; None starts one here and stops it at the end.
+        runs: the runs.
+        jobs: the number of cores of a local cluster; with an address, half the number of tasks submitted at a time.
+        address: of a running cluster, as `ray.init` takes it; None starts a local one and stops it at the end.
     """
-    variables = dict.fromkeys(THREADS, "1") | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    search_path = os.pathsep.join(path for path in sys.path if path)
+    variables = dict.fromkeys(THREAD_VARIABLES, "1") | {"PYTHONPATH": search_path}
     if address is not None:
-        _check_there(address)
+        _check_reachable(address)
     try:
         ray.init(
             address=address or "local",
@@ -42,7 +43,7 @@ def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Itera
         raise TaciturnError(
             f"cannot reach Ray at {address or 'this machine'}: {' '.join(str(error).split())[:200]}"
         ) from None
-    # A thread of Ray's prints to stdout, at any time, that a worker died; stdout is for results.
+    # Ray reports dead workers on stdout, from a thread of its own; stdout is reserved for results.
     with redirect_stdout(sys.stderr):
         try:
             yield from _run_all(runs, jobs)
@@ -50,8 +51,8 @@ def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Itera
             ray.shutdown()
 
 
-def _check_there(address: str) -> None:
-    """Ray itself tries for minutes to reach what is not there."""
+def _check_reachable(address: str) -> None:
+    """Raise unless the address accepts connections; Ray itself retries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         try:
@@ -61,18 +62,18 @@ def _check_there(address: str) -> None:
 
 
 def _run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
-    remote = ray.remote(num_cpus=1, max_retries=DEATHS - 1)(perform)
+    remote = ray.remote(num_cpus=1, max_retries=MAX_ATTEMPTS - 1)(run_task)
     stored = {
         run.task.fingerprint: ray.put(run.dataset) for run in {run.task.fingerprint: run for run in runs}.values()
     }
     waiting = list(runs)
-    under_way: dict[Any, Run] = {}
-    while waiting or under_way:
-        while waiting and len(under_way) < 2 * jobs:  # a few more than run at once, so that no core waits for us
+    in_progress: dict[Any, Run] = {}
+    while waiting or in_progress:
+        while waiting and len(in_progress) < 2 * jobs:  # a backlog, so that no core is idle
             run = waiting.pop(0)
-            under_way[remote.remote(run.task, stored[run.task.fingerprint])] = run
-        (done,), _ = ray.wait(list(under_way), num_returns=1)
-        run = under_way.pop(done)
+            in_progress[remote.remote(run.task, stored[run.task.fingerprint])] = run
+        (done,), _ = ray.wait(list(in_progress), num_returns=1)
+        run = in_progress.pop(done)
         try:
             outcome = ray.get(done)
         except ray.exceptions.RayError as error:

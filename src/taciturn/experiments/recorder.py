@@ -1,20 +1,44 @@
-"""Results on disk: a line a run in ``runs.jsonl``, and what happened at each step in ``traces/``."""
+"""Results on disk: one line per run in ``runs.jsonl``, and the steps of each run in ``traces/``."""
 
 import hashlib
-import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
 
 from taciturn.contracts import Trace
 from taciturn.errors import TaciturnError
+from taciturn.system import atomic_write, flush
+
+RUNS, TRACES, COMMANDS = "runs.jsonl", "traces", "commands.txt"
+
+
+class Setting(NamedTuple):
+    """A kind and a number, written ``kind:number``: ``mcar:0.5`` or ``geometric:20.0``."""
+
+    kind: str
+    value: float
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what `str` wrote."""
+        kind, _, value = text.partition(":")
+        return cls(kind, float(value))
+
+    def __str__(self) -> str:
+        """Return the one spelling of this setting, so that equal runs have equal ids."""
+        return f"{self.kind}:{self.value!r}"
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One finished run: what determined it, what came out, and on what."""
+    """One finished run: its inputs, its result, and the versions that it ran on.
+
+    `constant_arm` is the arm that is right most often on this stream, and `constant_accuracy` the share of steps at
+    which it is right. `accuracy` is None where the run failed; `error` then holds one line and `details` the traceback.
+    `cut_short` says that `steps` left out a part of the stream.
+    """
 
     id: str
     dataset: str
@@ -26,111 +50,123 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     missing: str
     delay: str
     seed: int
-    accuracy: float | None  # None where the run failed
-    constant_arm: str  # the arm that is right most often on this stream, and how often
+    accuracy: float | None
+    constant_arm: str
     constant_accuracy: float
     steps: int
     seconds: float
     peak_memory_mb: float | None
     versions: dict[str, str]
-    cut_short: bool = False  # the stream had more rounds than were asked for
+    cut_short: bool = False
     error: str | None = None
-    details: str | None = None  # the traceback of an error
+    details: str | None = None
+
+    @property
+    def missing_setting(self) -> Setting:
+        """The mechanism and the rate of missing rewards."""
+        return Setting.parse(self.missing)
+
+    @property
+    def delay_setting(self) -> Setting:
+        """The distribution and the mean of delays."""
+        return Setting.parse(self.delay)
 
 
 def run_id(**determinants: Any) -> str:
-    """The hash of what determines a run: equal runs have equal ids, and any change makes another."""
+    """Return a hash of everything that determines a run: equal for equal runs, different for any other."""
     canonical = msgspec.json.encode(determinants, order="deterministic")
     return hashlib.sha256(canonical).hexdigest()[:16]
 
 
 class Recorder:
-    """The one writer of a results folder. A run is there when its line is: its trace is written before."""
+    """The only writer of a results folder. A trace is written before its line, so a run with a line is complete."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._file = folder / "runs.jsonl"
-        self._traces = folder / "traces"
+        self._file = folder / RUNS
+        self._traces = folder / TRACES
         try:
             self._traces.mkdir(parents=True, exist_ok=True)
             self._repair()
         except OSError as error:
-            raise TaciturnError(f"cannot write results to {folder}: {error.strerror or error}") from None
+            raise self._cannot_write(error) from None
+
+    def _cannot_write(self, error: OSError) -> TaciturnError:
+        return TaciturnError(f"cannot write results to {self.folder}: {error.strerror or error}")
 
     def _repair(self) -> None:
-        """Cut off a last line that a crash left unfinished."""
-        if not self._file.exists():
-            return
-        with self._file.open("rb+") as file:
-            content = file.read()
-            file.truncate(content.rfind(b"\n") + 1)
+        """Truncate a last line that a crash left unfinished."""
+        if self._file.exists():
+            with self._file.open("rb+") as file:
+                file.truncate(len(_finished_lines(file.read())))
 
     def note_command(self, command: str) -> None:
-        """Keep the command that results came from, once, for the report."""
+        """Add a command to ``commands.txt``, once, for the report."""
         if command not in read_commands(self.folder):
-            with (self.folder / "commands.txt").open("a", encoding="utf-8") as file:
+            with (self.folder / COMMANDS).open("a", encoding="utf-8") as file:
                 file.write(command + "\n")
 
-    def forget(self, ids: Collection[str]) -> None:
-        """Take runs out again; what else the folder holds stays."""
+    def remove(self, ids: Collection[str]) -> None:
+        """Remove the records of some runs and keep all others."""
         kept = [record for record in read_runs(self.folder) if record.id not in ids]
-        scratch = self._file.with_suffix(".tmp")
-        with scratch.open("wb") as file:
-            file.writelines(msgspec.json.encode(record) + b"\n" for record in kept)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self._file)
+        atomic_write(self._file, b"".join(msgspec.json.encode(record) + b"\n" for record in kept))
 
     def add(self, record: RunRecord, trace: Trace | None) -> None:
-        """Write a run: its trace, then its line, both flushed to the disk."""
+        """Write a run, its trace before its line, and flush both to disk."""
         try:
             if trace is not None:
-                self._add_trace(record, trace)
+                atomic_write(self._traces / f"{record.id}.npz", lambda path: _write_trace(path, trace))
             with self._file.open("ab") as file:
                 file.write(msgspec.json.encode(record) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            flush(self._file)
         except OSError as error:
-            raise TaciturnError(f"cannot write results to {self.folder}: {error.strerror or error}") from None
+            raise self._cannot_write(error) from None
 
-    def _add_trace(self, record: RunRecord, trace: Trace) -> None:
-        """Under a temporary name, then moved."""
-        target = self._traces / f"{record.id}.npz"
-        scratch = target.with_suffix(".tmp")
-        arm_names = np.array([str(name) for name in trace.arm_names])
-        with scratch.open("wb") as file:
-            np.savez_compressed(
-                file,
-                arm_names=arm_names,
-                choices=trace.choices,
-                rewards=trace.rewards,
-                correct=trace.correct,
-                step_seconds=trace.step_seconds,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(target)
+
+def _write_trace(path: Path, trace: Trace) -> None:
+    with path.open("wb") as file:  # given a path, numpy would append .npz to it
+        np.savez_compressed(
+            file,
+            arm_names=np.array([str(name) for name in trace.arm_names]),
+            choices=trace.choices,
+            rewards=trace.rewards,
+            correct=trace.correct,
+            step_seconds=trace.step_seconds,
+        )
 
 
 def read_commands(folder: Path) -> list[str]:
-    """The commands that results came from."""
-    file = folder / "commands.txt"
+    """Return the commands that produced the results."""
+    file = folder / COMMANDS
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
 def read_runs(folder: Path) -> Iterator[RunRecord]:
-    """The runs of a results folder, in the order in which they finished."""
-    file = folder / "runs.jsonl"
+    """Yield the records of a results folder in the order in which the runs finished; one without any yields none.
+
+    A run that failed and was repeated has one record for each attempt. A last line without a line break is not yet,
+    or never was, completely written, and is left out.
+    """
+    file = folder / RUNS
     if not file.exists():
         return
-    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+    for number, line in enumerate(_finished_lines(file.read_bytes()).splitlines(), start=1):
         try:
             yield msgspec.json.decode(line, type=RunRecord)
         except msgspec.MsgspecError as error:
             raise TaciturnError(f"{file}: line {number} is not a run of this version of taciturn ({error})") from None
 
 
+def latest_runs(folder: Path) -> list[RunRecord]:
+    """Return the last record of each run."""
+    return list({record.id: record for record in read_runs(folder)}.values())
+
+
+def _finished_lines(content: bytes) -> bytes:
+    return content[: content.rfind(b"\n") + 1]
+
+
 def read_correct(folder: Path, id: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which steps of a run were right (T,)."""
-    with np.load(folder / "traces" / f"{id}.npz", allow_pickle=False) as arrays:
+    """Return whether each step of a run was right (T,)."""
+    with np.load(folder / TRACES / f"{id}.npz", allow_pickle=False) as arrays:
         return np.asarray(arrays["correct"])

@@ -1,5 +1,6 @@
-"""The paper's tables and figures as experiments."""
+"""The experiments behind the paper's tables and figures."""
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,22 @@ from taciturn.experiments.evaluate import evaluate
 from taciturn.experiments.spec import Experiment
 from taciturn.registry import make, preset_file
 from taciturn.streams.stream import Stream
+from taciturn.system import atomic_write
 
 QUICK_SEEDS, QUICK_STEPS = 2, 600
 FIGURE_DATA, FIGURE_MISSING = "cnae9", 0.5
 SPACES = ("linucb", "gcnucb")
-"""The methods whose context space the paper draws, on `FIGURE_DATA` at 25 % silence, greedy."""
+"""The methods whose context space the paper draws: on `FIGURE_DATA`, 25 % silent, without exploration."""
 
 
 def paper_datasets(what: str) -> list[str]:
-    """The data sets that a part of the paper needs."""
+    """Return the names of the data sets that a part of the paper needs: table1, table2, figures or all."""
     printed = preset_file("paper")["printed"]
     return list(printed["table1"]) if what in ("table1", "all") else [FIGURE_DATA]
 
 
 def paper_experiments(what: str, datasets: Sequence[Dataset], *, quick: bool) -> Iterator[Experiment]:
-    """The runs behind table1, table2, the figures, or all of them, on the data sets at hand."""
+    """Yield the experiments of table1, table2, figures or all, restricted to the given data sets."""
     paper = preset_file("paper")
     settings: dict[str, Any] = {
         "seeds": range(QUICK_SEEDS if quick else paper["experiment"]["resamplings"]),
@@ -41,15 +43,16 @@ def paper_experiments(what: str, datasets: Sequence[Dataset], *, quick: bool) ->
     for table, missing in wanted:
         figure = missing == [FIGURE_MISSING]
         for name, methods in paper["printed"][table].items():
-            here = [data for data in datasets if data.name == name and (not figure or name == FIGURE_DATA)]
-            if here:
-                yield Experiment(datasets=here, methods=list(methods), missing=missing, **settings)
+            available = [data for data in datasets if data.name == name and (not figure or name == FIGURE_DATA)]
+            if available:
+                yield Experiment(datasets=available, methods=list(methods), missing=missing, **settings)
 
 
 def write_spaces(folder: Path, dataset: Dataset, *, steps: int | None = None, rows: int = 300, seed: int = 0) -> None:
-    """Figures b and c: what greedy agents see, put on a plane by t-SNE, as ``spaces/METHOD.npz``.
+    """Write the data of figures b and c, ``spaces/METHOD.npz``: context vectors of greedy agents in 2-d, by t-SNE.
 
-    The arrays: `points` (N, 2), the `arm` whose view each is, the `truth` of its context, and `weights` (K, 2).
+    The arrays: `points` (N, 2), the index `arm` (N,) of the arm whose vector each one is (−1 where the arms share it),
+    the index `truth` (N,) of the right arm of its context, and the arms' own vectors `weights` (K, 2).
     """
     from sklearn.manifold import TSNE  # noqa: PLC0415 - slow to import, and only this figure needs it
 
@@ -65,14 +68,13 @@ def write_spaces(folder: Path, dataset: Dataset, *, steps: int | None = None, ro
         vectors = np.concatenate([space.contexts[chosen].reshape(-1, space.contexts.shape[2]), space.weights])
         plane = TSNE(random_state=seed, perplexity=30.0, init="pca").fit_transform(vectors)
         count = len(chosen) * views
-        scratch = target / f"{method}.tmp"
-        with scratch.open("wb") as file:
-            np.savez_compressed(
-                file,
-                points=plane[:count],
-                weights=plane[count:],
-                truth=np.repeat(stream.truth[chosen], views),
-                arm=np.tile(np.arange(views), len(chosen)) if views > 1 else np.full(count, -1),
-                accuracy=np.array(accuracy),
-            )
-        scratch.replace(target / f"{method}.npz")
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            points=plane[:count],
+            weights=plane[count:],
+            truth=np.repeat(stream.truth[chosen], views),
+            arm=np.tile(np.arange(views), len(chosen)) if views > 1 else np.full(count, -1),
+            accuracy=np.array(accuracy),
+        )
+        atomic_write(target / f"{method}.npz", buffer.getvalue())

@@ -1,4 +1,4 @@
-"""Doing what is not done yet: runs that finish are written at once, and never repeated."""
+"""Carry out the runs that a results folder lacks; a finished run is written at once and never repeated."""
 
 import importlib
 import os
@@ -14,7 +14,7 @@ from taciturn.experiments.spec import Run
 from taciturn.registry import unknown_name
 
 ENGINES = ("local", "ray")
-RAY = "taciturn.experiments.ray_engine"  # imported when it is asked for: Ray is large, and need not be there
+RAY = "taciturn.experiments.ray_engine"  # imported on demand: Ray is large and optional
 
 
 def execute(
@@ -28,35 +28,35 @@ def execute(
     command: str | None = None,
     on_step: Callable[[Run], OnStep] | None = None,
 ) -> Iterator[RunRecord]:
-    """Do the runs that the folder does not have yet, and yield all records: those it has first, new ones as they come.
+    """Carry out the runs that the folder lacks, and yield all records: existing ones first, new ones as they finish.
 
-    A failed run is recorded with its error and tried again the next time.
+    A failed run is recorded with its error and repeated the next time.
 
     Arguments:
         runs: what `expand` returns.
-        folder: the results folder; this process is its only writer.
-        jobs: how many processes; 1 of the local engine works in this one.
+        folder: the results folder; this process must be its only writer.
+        jobs: the number of processes; with 1, the local engine uses this process.
         engine: "local" or "ray".
-        address: of a Ray cluster; None starts Ray here.
-        fresh: forget what the folder has of these runs.
-        command: what the user typed, kept beside the results.
-        on_step: asked once a run for what to call after each of its steps; only where jobs is 1.
+        address: of a Ray cluster; None starts a local one.
+        fresh: remove existing records of these runs first.
+        command: the user's command line, recorded beside the results.
+        on_step: takes a run and returns the callback for its steps; used only where `jobs` is 1.
     """
     recorder = Recorder(folder)
     if command is not None:
         recorder.note_command(command)
     if fresh:
-        recorder.forget({run.id for run in runs})
-    there = list(read_runs(folder))
-    others = {record.versions["taciturn"] for record in there} - {version("taciturn")}
-    if others:
+        recorder.remove({run.id for run in runs})
+    existing = list(read_runs(folder))
+    versions = {record.versions["taciturn"] for record in existing} - {version("taciturn")}
+    if versions:
         raise TaciturnError(
-            f"{folder} was written by taciturn {min(others)}, this is {version('taciturn')}; give another folder"
+            f"{folder} was written by taciturn {min(versions)}, this is {version('taciturn')}; give another folder"
         )
-    done = {record.id: record for record in there if record.error is None}
+    done = {record.id: record for record in existing if record.error is None}
     yield from (done[run.id] for run in runs if run.id in done)
-    missing = [run for run in runs if run.id not in done]
-    for run, outcome in _outcomes(missing, jobs, engine, address, on_step):
+    to_do = [run for run in runs if run.id not in done]
+    for run, outcome in _outcomes(to_do, jobs, engine, address, on_step):
         record = _record(run, outcome)
         recorder.add(record, outcome.trace)
         yield record
@@ -71,19 +71,19 @@ def _outcomes(
         try:
             return iter(importlib.import_module(RAY).run_ray(runs, jobs, address))
         except ModuleNotFoundError as error:
-            raise TaciturnError(f"the engine ray needs {error.name}; {how_to_install('ray')} brings it") from None
+            raise TaciturnError(f"the engine ray needs {error.name}; {how_to_install('ray')} installs it") from None
     if address is not None:
-        raise TaciturnError(f"address={address!r} is not allowed; it goes with the engine ray")
+        raise TaciturnError(f"address={address!r} is not allowed; it needs engine='ray'")
     return run_here(runs, on_step) if jobs == 1 else run_local(runs, jobs)
 
 
 def default_jobs() -> int:
-    """One for each core that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _record(run: Run, outcome: Outcome) -> RunRecord:
-    """The line for the results file."""
+    """Return the record of a run."""
     trace, task = outcome.trace, run.task
     return RunRecord(
         id=run.id,

@@ -1,4 +1,4 @@
-"""What to run: an experiment, from flags or from a TOML file, and the single runs that it stands for."""
+"""Experiments, from flags or a TOML file, and the single runs that they consist of."""
 
 import hashlib
 import inspect
@@ -15,7 +15,7 @@ import msgspec
 
 from taciturn.contracts import Agent, Dataset
 from taciturn.errors import TaciturnError
-from taciturn.experiments.recorder import run_id
+from taciturn.experiments.recorder import Setting, run_id
 from taciturn.registry import import_agent, is_import_path, make, unknown_name
 from taciturn.streams.delay import parse_delay
 from taciturn.streams.missing import parse_missing
@@ -24,16 +24,16 @@ from taciturn.streams.stream import Stream
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """All combinations of methods, missing rates, delays and seeds on the data sets.
+    """Every combination of data set, missing rate, delay, method and seed.
 
     Arguments:
         datasets: loaded data sets.
-        methods: names of methods, or ``package:Class`` for an agent of your own.
+        methods: names of methods, or ``package.module:Class`` for other agents.
         missing, delay: as `Stream` takes them.
         seeds: one run for each.
-        preset: settings of a paper.
-        params: settings on top, for all methods.
-        steps: at most so many rounds of each stream.
+        preset: the settings of a paper.
+        params: parameters for all methods, which take precedence over the preset.
+        steps: the maximal number of rounds of each stream.
     """
 
     datasets: Sequence[Dataset]
@@ -47,8 +47,8 @@ class Experiment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """All that a worker needs beside the data: small, and plain."""
+class RunTask:
+    """The part of a run that is sent to a worker process; the data set is referred to by its fingerprint."""
 
     fingerprint: str
     method: str
@@ -60,24 +60,24 @@ class Task:
     steps: int | None
 
     def stream(self, dataset: Dataset) -> Stream:
-        """The environment of this run."""
+        """Return the stream of this run."""
         return Stream(dataset, self.missing, self.seed, delay=self.delay, steps=self.steps)
 
     def agent(self, dataset: Dataset) -> Agent:
-        """A fresh agent, seeded as its stream."""
+        """Return a fresh agent with the seed of its stream."""
         return make(self.method, arms=dataset.arms, preset=self.preset, seed=self.seed, **self.params)
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One agent on one stream, known by the hash of all that determines the outcome."""
+    """One agent on one stream, identified by a hash of everything that determines the outcome."""
 
-    task: Task
+    task: RunTask
     dataset: Dataset
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """All parameters of the agent but its arms and seed, as they go into results."""
+        """The agent's parameters except its arms and seed, as values that can be written as JSON."""
         plain = (int, float, str, dict, type(None))
         given = self.task.agent(self.dataset).params
         return {
@@ -88,12 +88,12 @@ class Run:
 
     @cached_property
     def id(self) -> str:
-        """Equal for equal runs, different for any other."""
+        """A hash: equal for equal runs, different for any other."""
         task = self.task
         return run_id(
             fingerprint=task.fingerprint,
             method=task.method,
-            code=_own_code(task.method),
+            code=_source_hash(task.method),
             params=self.params,
             missing=task.missing,
             delay=task.delay,
@@ -103,8 +103,8 @@ class Run:
         )
 
 
-def _own_code(method: str) -> str | None:
-    """A hash of the source of an agent that is not ours: when it changes, the run is another."""
+def _source_hash(method: str) -> str | None:
+    """Return a hash of the source of an agent given by import path, so that changing it changes the run's id."""
     if not is_import_path(method):
         return None
     source = inspect.getsourcefile(import_agent(method))
@@ -112,35 +112,30 @@ def _own_code(method: str) -> str | None:
 
 
 def expand(experiment: Experiment) -> list[Run]:
-    """All runs of an experiment, each once; wrong names and values are found here, before anything runs."""
-    by_print = {dataset.fingerprint: dataset for dataset in experiment.datasets}
-    axes = product(by_print, experiment.missing, experiment.delay, experiment.methods, experiment.seeds)
+    """Return the runs of an experiment, each once; raise for wrong names and values before anything runs."""
+    by_fingerprint = {dataset.fingerprint: dataset for dataset in experiment.datasets}
+    axes = product(by_fingerprint, experiment.missing, experiment.delay, experiment.methods, experiment.seeds)
     runs = []
     for fingerprint, missing, delay, method, seed in axes:
-        task = Task(
+        task = RunTask(
             fingerprint=fingerprint,
             method=method,
-            missing=_spelled(*parse_missing(missing)),
-            delay=_spelled(*parse_delay(delay)),
+            missing=str(Setting(*parse_missing(missing))),
+            delay=str(Setting(*parse_delay(delay))),
             seed=seed,
             preset=experiment.preset,
             params=experiment.params,
             steps=experiment.steps,
         )
-        runs.append(Run(task, by_print[fingerprint]))
+        runs.append(Run(task, by_fingerprint[fingerprint]))
     for run in runs[:: len(experiment.seeds)]:
-        run.task.stream(run.dataset)  # refuses what no seed can mend
+        run.task.stream(run.dataset)  # raises for data and settings that fail with any seed
     return list({run.id: run for run in runs}.values())
-
-
-def _spelled(kind: str, number: float) -> str:
-    """One spelling for each setting, so that equal runs have equal ids."""
-    return f"{kind}:{number!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """The words of an experiment, as flags and TOML files give them; its fields are the keys of the file."""
+    """An experiment as flags or a TOML file describe it, before data is loaded; the fields are the keys of the file."""
 
     data: list[str]
     methods: list[str]
@@ -156,7 +151,7 @@ class Spec:
 
 
 def read_spec(path: Path) -> dict[str, Any]:
-    """The keys of a TOML file; unknown ones are refused with the nearest known."""
+    """Return the contents of a TOML file as fields of `Spec`; raise for unknown keys and wrong types."""
     try:
         keys = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -170,9 +165,9 @@ def read_spec(path: Path) -> dict[str, Any]:
     lists = {
         key: [keys[key]] for key in ("data", "methods", "missing", "delay") if isinstance(keys.get(key), str | float)
     }
-    words = keys | lists
+    values = keys | lists
     try:
-        msgspec.convert({"data": [], "methods": []} | words, Spec)
+        msgspec.convert({"data": [], "methods": []} | values, Spec)
     except msgspec.ValidationError as error:
         raise TaciturnError(f"{path}: {error}") from None
-    return words
+    return values

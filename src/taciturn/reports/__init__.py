@@ -1,1 +1,1 @@
-"""Reports: captions, axes and rounding, over what experiments wrote. Nothing here runs an agent."""
+"""Reports: tables, charts and pages over the files that experiments wrote. Nothing here runs an agent."""

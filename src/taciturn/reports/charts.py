@@ -1,4 +1,4 @@
-"""Charts as SVG text that takes its colours from the page: they work from disk, in light and dark, at any size."""
+"""Charts as inline SVG, coloured by the page's style sheet, for light and dark mode and any width."""
 
 from collections.abc import Sequence
 from html import escape
@@ -12,11 +12,11 @@ Floats = NDArray[np.float64]
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 52, 170, 16, 44
 COLOURS = 10
-MOST_POINTS = 160  # of a line: more cannot be seen
+MAX_POINTS = 160  # per line: more cannot be seen
 
 
 class Series(NamedTuple):
-    """A line with an optional band, or marks where `line` is False; `colour` is one of the page's `COLOURS`."""
+    """A line with an optional band of ± `spread`, or marks where `line` is False; `colour` is below `COLOURS`."""
 
     label: str
     colour: int
@@ -27,7 +27,7 @@ class Series(NamedTuple):
 
 
 class _Scale:
-    """From data to pixels."""
+    """Maps data to pixels, linearly or by logarithm."""
 
     def __init__(self, values: Floats, start: float, stop: float, *, log: bool = False) -> None:
         self.log = log
@@ -44,7 +44,7 @@ class _Scale:
         return np.asarray(self._start + share * (self._stop - self._start))
 
     def ticks(self) -> list[float]:
-        """About five round numbers."""
+        """Return about five round numbers within the scale."""
         if self.log:
             exponents = range(int(np.floor(self._low)), int(np.floor(self._high)) + 1)
             round_ones = [m * 10.0**e for e in exponents for m in (1, 2, 5)]
@@ -56,7 +56,7 @@ class _Scale:
 
 
 def chart(series: Sequence[Series], *, title: str, x_label: str, y_label: str, log_x: bool = False) -> str:
-    """Lines or marks with their names at the right, at the height of where they end."""
+    """Return the SVG of lines or marks, each labelled with its name and last value at the right."""
     xs = np.concatenate([s.x for s in series])
     ys = np.concatenate([edge for s in series for edge in (s.y, *_band(s))])
     x_scale = _Scale(xs, LEFT, WIDTH - RIGHT, log=log_x)
@@ -95,27 +95,27 @@ def _axes(x_scale: _Scale, y_scale: _Scale, x_label: str, y_label: str) -> list[
     return parts
 
 
-def _few(one: Series) -> NDArray[np.int64]:
-    return np.unique(np.linspace(0, len(one.x) - 1, MOST_POINTS).astype(np.int64))
+def _shown_points(one: Series) -> NDArray[np.int64]:
+    return np.unique(np.linspace(0, len(one.x) - 1, MAX_POINTS).astype(np.int64))
 
 
 def _draw_band(one: Series, x_scale: _Scale, y_scale: _Scale) -> str:
     if one.spread is None:
         return ""
-    few = _few(one)
-    x = x_scale(one.x[few])
-    low, high = (y_scale(edge[few]) for edge in _band(one))
+    shown = _shown_points(one)
+    x = x_scale(one.x[shown])
+    low, high = (y_scale(edge[shown]) for edge in _band(one))
     around = [*zip(x, high, strict=True), *zip(x[::-1], low[::-1], strict=True)]
     return f'<polygon class="f{one.colour} band" points="{_points(around)}"/>'
 
 
 def _draw(one: Series, x_scale: _Scale, y_scale: _Scale) -> str:
-    few = _few(one)
-    x, y = x_scale(one.x[few]), y_scale(one.y[few])
+    shown = _shown_points(one)
+    x, y = x_scale(one.x[shown]), y_scale(one.y[shown])
     parts = []
     if one.line:
         parts.append(f'<polyline class="s{one.colour} line" points="{_points([*zip(x, y, strict=True)])}"/>')
-    if not one.line or len(few) < 12:
+    if not one.line or len(shown) < 12:
         marks = zip(x, y, strict=True)
         parts += [f'<circle class="f{one.colour}" cx="{a:.1f}" cy="{b:.1f}" r="4"/>' for a, b in marks]
     return "".join(parts)
@@ -126,7 +126,7 @@ def _points(pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Pixels from the top in rising order, moved down where labels would overlap."""
+    """Return the heights, in pixels from the top, moved down where labels would be closer than `gap`."""
     order = np.argsort(heights, kind="stable")
     placed = list(heights)
     last = -np.inf
@@ -136,19 +136,19 @@ def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def plane(points: Floats, weights: Floats, shade: NDArray[np.int64], bold: NDArray[np.bool_], title: str) -> str:
-    """Contexts and arm vectors (crosses) on a plane; faint where not bold."""
+    """Return the SVG of contexts (N, 2) as dots, faint where not `bold`, and arm vectors (K, 2) as diamonds."""
     side = 480
     both = np.concatenate([points, weights])
     low, size = both.min(axis=0), np.ptp(both, axis=0)
-    place = 14 + (both - low) / np.where(size > 0, size, 1.0) * (side - 28)
+    pixels = 14 + (both - low) / np.where(size > 0, size, 1.0) * (side - 28)
     parts = [
         f'<svg viewBox="0 0 {side} {side}" role="img" aria-label="{escape(title)}" class="chart plane">',
         f"<title>{escape(title)}</title>",
     ]
     for i in np.argsort(bold, kind="stable"):
-        x, y = place[i]
+        x, y = pixels[i]
         look = "" if bold[i] else " faint"
         parts.append(f'<circle class="f{shade[i] % COLOURS}{look}" cx="{x:.1f}" cy="{y:.1f}" r="2.4"/>')
-    for k, (x, y) in enumerate(place[len(points) :]):
+    for k, (x, y) in enumerate(pixels[len(points) :]):
         parts.append(f'<path class="cross f{k % COLOURS}" d="M{x - 7:.1f} {y:.1f}l7 -7l7 7l-7 7z"/>')
     return "".join(parts) + "</svg>"

@@ -1,51 +1,31 @@
-"""Pictures of results: one function says what is drawn, another draws it."""
+"""Figures drawn with matplotlib: running accuracies and context spaces."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from taciturn.experiments.recorder import RunRecord, read_correct
-from taciturn.reports.tables import dataset_labels, silent_text
+from taciturn.experiments.recorder import RunRecord
+from taciturn.reports.curves import Curve, accuracy_curves
+from taciturn.reports.tables import dataset_labels, setting_text
 
 PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # safe for colour-blind eyes
 
 
-class Curve(NamedTuple):
-    """One method's running accuracy in percent, and where it ends."""
-
-    label: str
-    steps: NDArray[np.int64]
-    percent: NDArray[np.float64]
-
-
-def running_accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[Curve]:
-    """The running accuracy of each run, the best on top; the first steps, which only jump about, are left out."""
-    curves = []
-    for record in records:
-        correct = read_correct(folder, record.id)
-        steps = np.arange(1, len(correct) + 1)
-        percent = 100 * np.cumsum(correct) / steps
-        curves.append(Curve(record.method, steps[20:], percent[20:]))
-    return sorted(curves, key=lambda curve: -curve.percent[-1])
-
-
 def write_figures(folder: Path, records: Sequence[RunRecord]) -> list[Path]:
-    """``figures/*.svg`` and ``*.png``: the running accuracy of every data set and silence."""
+    """Write ``figures/*.svg`` and ``*.png``, the running accuracy for each data set and setting; return the files."""
     groups: dict[str, list[RunRecord]] = {}
     labels = dataset_labels(records)
     for record in records:
-        groups.setdefault(f"{labels[record.fingerprint]}, {silent_text(record)} silent", []).append(record)
+        groups.setdefault(f"{labels[record.fingerprint]}, {setting_text(record)} silent", []).append(record)
     (folder / "figures").mkdir(exist_ok=True)
     written = []
     for title, group in groups.items():
         stem = "-".join(re.findall(r"[a-z0-9]+", title.lower()))
-        curves = mean_accuracy_curves(folder, group)
+        curves = accuracy_curves(folder, group)
         for ending in ("svg", "png"):
             path = folder / "figures" / f"{stem}.{ending}"
             draw_running_accuracy(curves, title, path)
@@ -53,32 +33,18 @@ def write_figures(folder: Path, records: Sequence[RunRecord]) -> list[Path]:
     return written
 
 
-def mean_accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[Curve]:
-    """The running accuracy of each method, as the mean over its runs, the best on top."""
-    by_method: dict[str, list[NDArray[np.float64]]] = {}
-    for record in records:
-        correct = read_correct(folder, record.id)
-        by_method.setdefault(record.method, []).append(100 * np.cumsum(correct) / np.arange(1, len(correct) + 1))
-    curves = []
-    for method, runs in by_method.items():
-        length = min(map(len, runs))
-        mean = np.mean([run[:length] for run in runs], axis=0)
-        curves.append(Curve(method, np.arange(1, length + 1)[20:], mean[20:]))
-    return sorted(curves, key=lambda curve: -curve.percent[-1])
-
-
 def draw_space(file: Path, method: str, path: Path) -> None:
-    """A plane of contexts and arm vectors: colours are arms, crosses the arm vectors.
+    """Draw a context space that `write_spaces` wrote: contexts as dots, arm vectors as crosses, one colour per arm.
 
-    Where every arm has its own view of a context, it is drawn once an arm: bold where that arm is the right one.
+    Where every arm has its own vector for a context, all of them are drawn; those of wrong arms are faint.
     """
     with np.load(file, allow_pickle=False) as arrays:
         points, weights, truth, arm = (arrays[name] for name in ("points", "weights", "truth", "arm"))
         accuracy = float(arrays["accuracy"])
     colours = mpl.colormaps["tab10"]
-    own = arm < 0
-    shade = np.where(own, truth, arm)
-    bold = own | (arm == truth)
+    shared = arm < 0
+    shade = np.where(shared, truth, arm)
+    bold = shared | (arm == truth)
     figure = Figure(figsize=(6, 6), layout="constrained")
     axes = figure.add_subplot()
     for mask, alpha in ((~bold, 0.12), (bold, 0.9)):
@@ -91,23 +57,24 @@ def draw_space(file: Path, method: str, path: Path) -> None:
 
 
 def draw_running_accuracy(curves: Sequence[Curve], title: str, path: Path) -> None:
-    """Lines that name themselves at their ends, so that no legend has to be matched by colour."""
+    """Draw curves, each labelled at its right end, so that no legend is needed."""
     with mpl.rc_context({"font.size": 11, "svg.hashsalt": "taciturn"}):
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         axes = figure.add_subplot()
-        ends = _spread([curve.percent[-1] for curve in curves], gap=3.2)
-        for curve, colour, end in zip(curves, PALETTE * len(curves), ends, strict=False):
-            axes.plot(curve.steps, curve.percent, color=colour, linewidth=2)
-            label = f" {curve.label} {curve.percent[-1]:.1f}"
-            axes.annotate(label, (curve.steps[-1], end), color=colour, va="center", annotation_clip=False)
+        label_heights = _spread_out([curve.percent[-1] for curve in curves], gap=3.2)
+        for curve, colour, height in zip(curves, PALETTE * len(curves), label_heights, strict=False):
+            marker = "o" if len(curve.steps) == 1 else None  # a line through one point is invisible
+            axes.plot(curve.steps, curve.percent, color=colour, linewidth=2, marker=marker)
+            label = f" {curve.method} {curve.percent[-1]:.1f}"
+            axes.annotate(label, (curve.steps[-1], height), color=colour, va="center", annotation_clip=False)
         axes.set(title=title, xlabel="decisions", ylabel="right so far (%)")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Heights in falling order, moved down where needed so that labels do not overlap."""
+def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
+    """Return heights, given in falling order, moved down where labels would overlap."""
     placed: list[float] = []
     for height in heights:
         placed.append(min(height, placed[-1] - gap) if placed else height)

@@ -1,4 +1,4 @@
-"""``report.html``: one page with everything, that needs no network."""
+"""``report.html``: one page with all tables and charts, which loads nothing from the network."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,33 +8,32 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from taciturn.errors import TaciturnError
-from taciturn.experiments.recorder import RunRecord, read_commands, read_correct, read_runs
+from taciturn.experiments.recorder import RunRecord, latest_runs, read_commands
 from taciturn.reports import charts, paper, ranks, tables
-
-SKIP = 20  # the first steps of a running accuracy only jump about
+from taciturn.reports.curves import accuracy_curve
+from taciturn.system import atomic_write
 
 
 def write_report(folder: Path) -> Path:
-    """Read a results folder and write ``report.html``, ``tables.md`` and ``tables.tex`` into it."""
-    records = list({record.id: record for record in read_runs(folder)}.values())
+    """Write ``report.html``, ``tables.md`` and ``tables.tex`` into a results folder; return the page."""
+    records = latest_runs(folder)
     good = finished_runs(folder)
     rows = tables.accuracy_rows(good)
-    (folder / "tables.md").write_text(tables.accuracy_markdown(rows), encoding="utf-8")
-    (folder / "tables.tex").write_text(tables.accuracy_latex(rows), encoding="utf-8")
+    atomic_write(folder / "tables.md", tables.accuracy_markdown(rows).encode())
+    atomic_write(folder / "tables.tex", tables.accuracy_latex(rows).encode())
     parts = [
         _section("Summary", _summary(records, rows)),
         _section("Accuracy", sortable(tables.HEADER, tables.row_texts(rows))),
         *_paper_sections(good),
-        _section("Is it more than luck?", _luck(good)),
+        _section("Significance", _significance(good)),
         _section("Running accuracy", "".join(_curves(folder, good))),
         _section("Accuracy against silence", "".join(_against_silence(good))),
         _section("Accuracy against time", "".join(_against_time(good))),
         *_spaces(folder),
         _section("Runs", _runs(records)),
-        _section("How it was made", _provenance(folder, records)),
+        _section("Provenance", _provenance(folder, records)),
     ]
     shell = files("taciturn.reports").joinpath("page.html").read_text(encoding="utf-8")
     names = ", ".join(sorted({record.dataset for record in good}))
@@ -42,18 +41,15 @@ def write_report(folder: Path) -> Path:
         "{{body}}", "\n".join(part for part in parts if part)
     )
     target = folder / "report.html"
-    scratch = target.with_suffix(".tmp")
-    scratch.write_text(page, encoding="utf-8")
-    scratch.replace(target)
+    atomic_write(target, page.encode())
     return target
 
 
 def finished_runs(folder: Path) -> list[RunRecord]:
-    """The runs of a folder that did not fail, the last line of each."""
-    latest = {record.id: record for record in read_runs(folder)}
-    good = [record for record in latest.values() if record.error is None]
+    """Return the last record of each run that did not fail; raise where there is none."""
+    good = [record for record in latest_runs(folder) if record.error is None]
     if not good:
-        raise TaciturnError(f"{folder} holds no finished runs; taciturn run --out {folder} makes some")
+        raise TaciturnError(f"{folder} holds no finished runs; taciturn run --out {folder} writes some")
     return good
 
 
@@ -63,7 +59,7 @@ def _section(title: str, body: str) -> str:
 
 
 def sortable(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table whose columns sort at a click, or by keyboard."""
+    """Return an HTML table whose columns can be sorted by mouse or keyboard."""
     head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
     return (
@@ -73,57 +69,54 @@ def sortable(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 def _summary(records: list[RunRecord], rows: list[tables.Row]) -> str:
     failed = sum(record.error is not None for record in records)
-    best: dict[tuple[str, str], tables.Row] = {}
-    for row in rows:
-        if row.mean > best.get((row.dataset, row.silent), row).mean or (row.dataset, row.silent) not in best:
-            best[row.dataset, row.silent] = row
-    texts = {row: (escape(f"{row.dataset}, {row.silent} silent"), escape(row.method)) for row in best.values()}
     items = "".join(
-        f"<li>{where}: <b>{method}</b>, {row.mean:.1f} % right</li>" for row, (where, method) in texts.items()
+        f"<li>{escape(f'{row.label}, {row.silent} silent')}: <b>{escape(row.method)}</b>, {row.mean:.1f} % right</li>"
+        for row in tables.best_rows(rows).values()
     )
-    lost = f' <strong class="bad">{failed} runs failed; see below.</strong>' if failed else ""
-    return f"<p>{len(records)} runs.{lost} The best of each setting:</p><ul>{items}</ul>"
+    failures = f' <strong class="bad">{failed} runs failed; see below.</strong>' if failed else ""
+    return f"<p>{len(records)} runs.{failures} The best of each setting:</p><ul>{items}</ul>"
 
 
 def _paper_sections(records: list[RunRecord]) -> Iterator[str]:
     note = ""
     if any(record.cut_short for record in records):
-        note = "<p class='bad'>Some of these runs were cut short; the printed numbers are about whole streams.</p>"
+        note = "<p class='bad'>Some of these runs were cut short; the printed numbers are for whole streams.</p>"
     for title, cells in paper.sections(paper.comparison(records)).items():
         yield _section(f"The paper's {title}", note + sortable(paper.HEADER, [*map(paper.cell_texts, cells)]))
 
 
-def _luck(records: list[RunRecord]) -> str:
+def _significance(records: list[RunRecord]) -> str:
     parts = []
     ranked = ranks.ranking(records)
     if ranked is not None:
         lines = [[method, f"{rank:.2f}"] for method, rank in ranked.mean_ranks.items()]
         parts.append(
-            f"<p>Mean ranks over {ranked.blocks} settings, 1 is best. That all methods are alike has p = "
-            f"{ranked.friedman:.2g} (Friedman); ranks closer than {ranked.critical_difference:.2f} are not told apart "
-            "at 5 % (Nemenyi).</p>" + sortable(("method", "mean rank"), lines)
+            f"<p>Mean ranks over {ranked.blocks} settings, 1 is best. Friedman's test of equal methods: p = "
+            f"{ranked.friedman:.2g}. Mean ranks that differ by less than {ranked.critical_difference:.2f} are not "
+            "significantly different at 5 % (Nemenyi).</p>" + sortable(("method", "mean rank"), lines)
         )
-    pairs = [[d.better, d.worse, f"{d.difference:.1f}", f"{d.p:.2g}"] for d in ranks.duels(records)]
+    pairs = [[t.better, t.worse, f"{t.difference:.1f}", f"{t.p:.2g}"] for t in ranks.paired_tests(records)]
     if pairs:
         parts.append(
-            "<p>Pairs of methods over runs with the same data, silence and seed: the mean difference in points, and "
-            "Wilcoxon's p after Holm's correction.</p>" + sortable(("better", "than", "points", "p"), pairs)
+            "<p>Pairs of methods over runs with the same data, setting and seed: the mean difference in percentage "
+            "points, and the p-value of Wilcoxon's signed-rank test after Holm's correction.</p>"
+            + sortable(("better", "than", "points", "p"), pairs)
         )
     return "".join(parts)
 
 
 def _groups(records: list[RunRecord]) -> dict[tuple[str, str], dict[str, list[RunRecord]]]:
-    """The runs by data set and silence, then by method."""
+    """Return the runs by data set and setting as text, then by method."""
     labels = tables.dataset_labels(records)
     groups: dict[tuple[str, str], dict[str, list[RunRecord]]] = {}
     for record in records:
-        key = (labels[record.fingerprint], tables.silent_text(record))
+        key = (labels[record.fingerprint], tables.setting_text(record))
         groups.setdefault(key, {}).setdefault(record.method, []).append(record)
     return groups
 
 
 def _colours(records: list[RunRecord]) -> dict[str, int]:
-    """A colour for every method, the same in all charts."""
+    """Return a colour index for every method, the same in all charts."""
     return {method: i % charts.COLOURS for i, method in enumerate(sorted({record.method for record in records}))}
 
 
@@ -136,14 +129,9 @@ def _curves(folder: Path, records: list[RunRecord]) -> Iterator[str]:
 
 
 def _running(folder: Path, method: str, colour: int, group: list[RunRecord]) -> charts.Series:
-    """The mean running accuracy over resamplings, with a band of one standard deviation."""
-    runs = [read_correct(folder, record.id) for record in group]
-    length = min(map(len, runs))
-    steps = np.arange(1, length + 1)
-    percent: NDArray[np.float64] = np.array([100 * np.cumsum(run[:length]) / steps for run in runs])
-    first = min(SKIP, length - 1)
-    spread = percent.std(axis=0, ddof=1)[first:] if len(runs) > 1 else None
-    return charts.Series(method, colour, steps[first:].astype(float), percent.mean(axis=0)[first:], spread)
+    """Return the mean running accuracy over seeds, with a band of one standard deviation."""
+    curve = accuracy_curve(folder, method, group)
+    return charts.Series(method, colour, curve.steps.astype(float), curve.percent, curve.deviation)
 
 
 def _against_silence(records: list[RunRecord]) -> Iterator[str]:
@@ -151,10 +139,10 @@ def _against_silence(records: list[RunRecord]) -> Iterator[str]:
     points: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
     for (dataset, _), methods in _groups(records).items():
         for method, group in methods.items():
-            mechanism, _, rate = group[0].missing.partition(":")
+            mechanism, rate = group[0].missing_setting
             mean = float(np.mean([100 * (record.accuracy or 0.0) for record in group]))
             key = (dataset, f"{mechanism}, delay {group[0].delay}")
-            points.setdefault(key, {}).setdefault(method, []).append((100 * float(rate), mean))
+            points.setdefault(key, {}).setdefault(method, []).append((100 * rate, mean))
     for (dataset, kind), methods_here in points.items():
         if all(len(line) < 2 for line in methods_here.values()):
             continue
@@ -183,17 +171,17 @@ def _figure(svg: str, caption: str) -> str:
 
 
 def _spaces(folder: Path) -> Iterator[str]:
-    """What agents see, where `taciturn reproduce` has put it on a plane."""
+    """Draw the context spaces that `taciturn reproduce` wrote, if any."""
     drawn = []
     for file in sorted((folder / "spaces").glob("*.npz")):
         with np.load(file, allow_pickle=False) as arrays:
             points, weights, truth, arm = (arrays[name] for name in ("points", "weights", "truth", "arm"))
             accuracy = float(arrays["accuracy"])
-        own = arm < 0
+        shared = arm < 0
         caption = f"{file.stem}, greedy, {accuracy:.0%} right: contexts (dots) and arm vectors (diamonds) by t-SNE"
-        svg = charts.plane(points, weights, np.where(own, truth, arm), own | (arm == truth), caption)
+        svg = charts.plane(points, weights, np.where(shared, truth, arm), shared | (arm == truth), caption)
         drawn.append(_figure(svg, caption))
-    yield _section("What the agents see", "".join(drawn))
+    yield _section("Context spaces", "".join(drawn))
 
 
 def _runs(records: list[RunRecord]) -> str:
@@ -226,7 +214,7 @@ def _provenance(folder: Path, records: list[RunRecord]) -> str:
         "versions": versions,
         "data": sources,
         "parameters": params,
-        "page made by": f"taciturn {version('taciturn')}",
+        "report written by": f"taciturn {version('taciturn')}",
     }
     text = escape(json.dumps(facts, indent=2))
     details = f"<details><summary>Versions, data and parameters</summary><pre>{text}</pre></details>"

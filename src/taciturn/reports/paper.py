@@ -1,4 +1,4 @@
-"""Ours beside what was printed: one row a cell of the paper's tables."""
+"""Our results compared with the paper's printed ones, cell by cell."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -7,16 +7,17 @@ from rich.table import Table
 
 from taciturn.experiments.recorder import RunRecord
 from taciturn.registry import preset_file
-from taciturn.reports.tables import accuracy_rows, dataset_labels, mark_down
+from taciturn.reports.tables import Row, RowKind, accuracy_rows, mark_down
 
 
 class Cell(NamedTuple):
-    """A cell of a printed table: means and standard deviations in percent."""
+    """A cell of a printed table: means and standard deviations in percent; `printed` is None for the constant arm."""
 
     table: str
     dataset: str
     silent: str
     method: str
+    kind: RowKind
     runs: int
     ours: float
     ours_deviation: float
@@ -25,12 +26,12 @@ class Cell(NamedTuple):
 
     @property
     def difference(self) -> float | None:
-        """Ours less printed."""
+        """Our mean minus the printed one."""
         return None if self.printed is None else self.ours - self.printed
 
     @property
     def verdict(self) -> str:
-        """Whether ours lies within the printed mean ± its standard deviation."""
+        """Whether our mean is within, above or below the printed mean ± its standard deviation; empty without one."""
         if self.difference is None or self.printed_deviation is None:
             return ""
         if abs(self.difference) <= self.printed_deviation:
@@ -39,27 +40,33 @@ class Cell(NamedTuple):
 
 
 def comparison(records: Sequence[RunRecord]) -> list[Cell]:
-    """All cells of table 1 and table 2 that runs with the paper's settings speak of, with the best constant arm."""
-    paper = preset_file("paper")
+    """Return the cells of tables 1 and 2 for which there are runs with the paper's preset, table 1 first.
+
+    Table 1 also has a cell for the best constant arm of each data set and missing rate.
+    """
     chosen = [record for record in records if record.preset == "paper" and record.error is None]
-    names = {label: _name(chosen, fingerprint) for fingerprint, label in dataset_labels(chosen).items()}
-    shares = {f"{rate:.0%}": i for i, rate in enumerate(paper["experiment"]["missing"])}
-    cells = []
-    for row in accuracy_rows(chosen):
-        for table, columns in paper["printed"].items():
-            methods = columns.get(names[row.dataset], {})
-            if row.silent not in shares or (row.method not in methods and not row.method.startswith("always ")):
-                continue
-            if row.method.startswith("always ") and not (table == "table1" and methods):
-                continue
-            printed = methods.get(row.method, [(None, None)] * len(shares))[shares[row.silent]]
-            summary = (row.runs, row.mean, row.deviation)
-            cells.append(Cell(table, row.dataset, row.silent, row.method, *summary, *printed))
-    return sorted(cells, key=lambda cell: cell.table)
+    rows = accuracy_rows(chosen)
+    return [
+        _cell(table, row, methods)
+        for table, datasets in preset_file("paper")["printed"].items()
+        for row in rows
+        if (methods := datasets.get(row.dataset))
+        and _is_printed_setting(row)
+        and (table == "table1" if row.kind == "constant arm" else row.method in methods)
+    ]
 
 
-def _name(records: Sequence[RunRecord], fingerprint: str) -> str:
-    return next(record.dataset for record in records if record.fingerprint == fingerprint)
+def _is_printed_setting(row: Row) -> bool:
+    """Whether the paper has results for a row's missing rewards: completely at random, at its rates, without delay."""
+    rates = preset_file("paper")["experiment"]["missing"]
+    return row.missing.kind == "mcar" and row.missing.value in rates and row.delay.value == 0
+
+
+def _cell(table: str, row: Row, methods: dict[str, list[tuple[float, float]]]) -> Cell:
+    column = preset_file("paper")["experiment"]["missing"].index(row.missing.value)
+    printed = (None, None) if row.kind == "constant arm" else methods[row.method][column]
+    summary = (row.runs, row.mean, row.deviation)
+    return Cell(table, row.label, row.silent, row.method, row.kind, *summary, *printed)
 
 
 HEADER = ("silent", "method", "ours", "printed", "difference", "printed ± sd")
@@ -67,7 +74,7 @@ TITLES = {"table1": "Table 1", "table2": "Table 2"}
 
 
 def sections(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    """The cells by table and data set, under a title each."""
+    """Return the cells by title, one title for each table and data set."""
     parts: dict[str, list[Cell]] = {}
     for cell in cells:
         parts.setdefault(f"{TITLES[cell.table]}: {cell.dataset}", []).append(cell)
@@ -75,7 +82,7 @@ def sections(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
 
 
 def cell_texts(cell: Cell) -> list[str]:
-    """A cell as a row of text."""
+    """Return a cell as a row of text, in the order of `HEADER`."""
     ours = f"{cell.ours:.1f}" + (f" ± {cell.ours_deviation:.1f}" if cell.runs > 1 else "")
     printed = "" if cell.printed is None else f"{cell.printed:.1f} ± {cell.printed_deviation:.1f}"
     difference = "" if cell.difference is None else f"{cell.difference:+.1f}"
@@ -83,7 +90,7 @@ def cell_texts(cell: Cell) -> list[str]:
 
 
 def comparison_tables(cells: Sequence[Cell]) -> Iterator[Table]:
-    """The comparison for the terminal, a table a section."""
+    """Yield the comparison for the terminal, one table per section."""
     styles = {"within": "green", "above": "cyan", "below": "red", "": "dim"}
     for title, section in sections(cells).items():
         table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="bold")
@@ -95,6 +102,6 @@ def comparison_tables(cells: Sequence[Cell]) -> Iterator[Table]:
 
 
 def comparison_markdown(cells: Sequence[Cell]) -> str:
-    """The comparison as Markdown, a table a section."""
+    """Return the comparison as Markdown, one table per section."""
     parts = sections(cells).items()
     return "\n".join(f"### {title}\n\n{mark_down(HEADER, [*map(cell_texts, section)])}" for title, section in parts)

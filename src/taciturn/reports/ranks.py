@@ -1,4 +1,4 @@
-"""Whether "better" is more than luck: ranks over settings, with tests."""
+"""Tests of significance: mean ranks over settings, and paired tests between methods."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -11,10 +11,10 @@ from taciturn.experiments.recorder import RunRecord
 
 
 class Ranking(NamedTuple):
-    """Mean ranks of methods over blocks, where 1 is the best.
+    """Mean ranks of methods over `blocks` settings; rank 1 is the best.
 
-    `friedman` is the p-value that all methods are alike; ranks that differ by less than `critical_difference`
-    (Nemenyi, 5 %) are not told apart.
+    `friedman` is the p-value of Friedman's test that all methods are equal; mean ranks that differ by less than
+    `critical_difference` (Nemenyi, 5 %) are not significantly different.
     """
 
     blocks: int
@@ -23,8 +23,11 @@ class Ranking(NamedTuple):
     critical_difference: float
 
 
-class Duel(NamedTuple):
-    """Two methods over paired runs: the mean difference in points, and Wilcoxon's p-value after Holm's correction."""
+class PairedTest(NamedTuple):
+    """Two methods over paired runs: the mean difference in percentage points, and Wilcoxon's p after Holm's correction.
+
+    `better` is the method with the higher mean.
+    """
 
     better: str
     worse: str
@@ -33,19 +36,19 @@ class Duel(NamedTuple):
 
 
 def _blocks(records: Sequence[RunRecord]) -> tuple[list[str], np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
-    """Accuracies (blocks, methods) over the data sets and missing rates on which all methods ran: means over seeds."""
+    """Return the methods, and their mean accuracy over seeds (blocks, methods) on settings that all of them ran on."""
     cells: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for record in records:
         if record.accuracy is not None:
             block = cells.setdefault((record.fingerprint, record.missing, record.delay), {})
             block.setdefault(record.method, []).append(100 * record.accuracy)
     methods = sorted({method for block in cells.values() for method in block})
-    whole = [block for block in cells.values() if len(block) == len(methods)]
-    return methods, np.array([[np.mean(block[method]) for method in methods] for block in whole])
+    complete = [block for block in cells.values() if len(block) == len(methods)]
+    return methods, np.array([[np.mean(block[method]) for method in methods] for block in complete])
 
 
 def ranking(records: Sequence[RunRecord]) -> Ranking | None:
-    """Friedman's test over data sets and missing rates (Demšar 2006), or None with fewer than 3 methods or 2 blocks."""
+    """Rank methods over data sets and settings (Demšar 2006); None with fewer than 3 methods or 2 settings."""
     methods, table = _blocks(records)
     if len(methods) < 3 or len(table) < 2:
         return None
@@ -58,8 +61,11 @@ def ranking(records: Sequence[RunRecord]) -> Ranking | None:
     return Ranking(blocks, {methods[i]: float(ranks[i]) for i in order}, p, difference)
 
 
-def duels(records: Sequence[RunRecord]) -> list[Duel]:
-    """Every pair of methods, over runs that share data set, missing rate, delay and seed."""
+def paired_tests(records: Sequence[RunRecord]) -> list[PairedTest]:
+    """Test every pair of methods over runs that share data set, missing rate, delay and seed, lowest p first.
+
+    Pairs with fewer than 5 common runs, or equal on all of them, are left out.
+    """
     runs: dict[tuple[str, str, str, int], dict[str, float]] = {}
     for record in records:
         if record.accuracy is not None:
@@ -72,13 +78,14 @@ def duels(records: Sequence[RunRecord]) -> list[Duel]:
         if len(gaps) >= 5 and np.any(gaps != 0):
             p = float(stats.wilcoxon(gaps).pvalue)
             pair = (one, two) if gaps.mean() >= 0 else (two, one)
-            found.append(Duel(*pair, abs(float(gaps.mean())), p))
-    return _holm(sorted(found, key=lambda duel: duel.p))
+            found.append(PairedTest(*pair, abs(float(gaps.mean())), p))
+    return _holm(sorted(found, key=lambda test: test.p))
 
 
-def _holm(duels: list[Duel]) -> list[Duel]:
+def _holm(tests: list[PairedTest]) -> list[PairedTest]:
+    """Correct p-values, given in rising order, for multiple testing: p_i = max over j ≤ i of (m − j)·p_j, at most 1."""
     corrected, largest = [], 0.0
-    for i, duel in enumerate(duels):
-        largest = max(largest, min(1.0, duel.p * (len(duels) - i)))
-        corrected.append(duel._replace(p=largest))
+    for i, test in enumerate(tests):
+        largest = max(largest, min(1.0, test.p * (len(tests) - i)))
+        corrected.append(test._replace(p=largest))
     return corrected

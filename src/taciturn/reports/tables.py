@@ -1,36 +1,56 @@
-"""Tables of results: rows for people, over the records of runs."""
+"""Tables of results: one row per method and setting, as text, Markdown, LaTeX or a table for the terminal."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from rich.table import Table
 
-from taciturn.experiments.recorder import RunRecord
+from taciturn.experiments.recorder import RunRecord, Setting
+from taciturn.registry import METHODS
+
+RowKind = Literal["method", "reference", "constant arm"]
 
 
 class Row(NamedTuple):
-    """A method on a data set at a missing rate, over its seeds; times are None for what did not run."""
+    """The accuracy of one method on a data set and setting, in percent: mean and standard deviation over seeds.
 
+    `label` is the data set as shown, `dataset` its name. The row of the constant arm was not run, so its times are
+    None.
+    """
+
+    label: str
     dataset: str
-    silent: str
+    missing: Setting
+    delay: Setting
     method: str
+    kind: RowKind
     runs: int
     mean: float
     deviation: float
     seconds: float | None
     step_milliseconds: float | None
 
+    @property
+    def silent(self) -> str:
+        """The setting as text."""
+        return silent_text(self.missing, self.delay)
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """The data set and the setting as text; rows of one group are compared with each other."""
+        return self.label, self.silent
+
 
 def dataset_labels(records: Sequence[RunRecord]) -> dict[str, str]:
-    """A label for each data set's fingerprint: its name, with the file where that matters or names are equal."""
+    """Return a label for each data set's fingerprint: its name, with the file where it matters or names are equal."""
     names = {record.fingerprint: record.dataset for record in records}
     sources = {record.fingerprint: record.source for record in records}
     labels = {}
     for fingerprint, name in names.items():
         if list(names.values()).count(name) > 1:
             labels[fingerprint] = f"{name} ({sources[fingerprint]}, {fingerprint[:6]})"
-        elif name == "internet-ads":  # the paper's column is about all rows; results must say which file they are of
+        elif name == "internet-ads":  # the paper used all rows, and only one of the two files has them
             labels[fingerprint] = f"{name} ({sources[fingerprint]})"
         else:
             labels[fingerprint] = name
@@ -38,7 +58,7 @@ def dataset_labels(records: Sequence[RunRecord]) -> dict[str, str]:
 
 
 def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
-    """Means over seeds, in the order in which the settings first appear, each after the best constant arm."""
+    """Return the rows in the order in which the settings first appear, the best constant arm first in each."""
     labels = dataset_labels(records)
     groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
     for record in records:
@@ -48,30 +68,43 @@ def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
     rows = []
     for (fingerprint, _, _), methods in groups.items():
         rows.append(_constant_row(labels[fingerprint], [record for group in methods.values() for record in group]))
-        rows += [_row(labels[fingerprint], group) for group in methods.values()]
+        rows += [_method_row(labels[fingerprint], group) for group in methods.values()]
     return rows
 
 
 def _constant_row(label: str, group: list[RunRecord]) -> Row:
     by_seed = {record.seed: 100 * record.constant_accuracy for record in group}
-    mean, deviation = _mean_and_deviation(list(by_seed.values()))
-    name = f"always {group[0].constant_arm}"
-    return Row(label, silent_text(group[0]), name, len(by_seed), mean, deviation, None, None)
+    return _row(label, group[0], f"always {group[0].constant_arm}", "constant arm", list(by_seed.values()))
 
 
-def _row(label: str, group: list[RunRecord]) -> Row:
-    mean, deviation = _mean_and_deviation([100 * (record.accuracy or 0.0) for record in group])
+def _method_row(label: str, group: list[RunRecord]) -> Row:
+    method = group[0].method
+    kind: RowKind = "reference" if method in METHODS and METHODS[method].reference else "method"
+    row = _row(label, group[0], method, kind, [100 * (record.accuracy or 0.0) for record in group])
     seconds = float(np.mean([record.seconds for record in group]))
     per_step = 1000 * sum(record.seconds for record in group) / sum(record.steps for record in group)
-    return Row(label, silent_text(group[0]), group[0].method, len(group), mean, deviation, seconds, per_step)
+    return row._replace(seconds=seconds, step_milliseconds=per_step)
 
 
-def _mean_and_deviation(values: list[float]) -> tuple[float, float]:
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+def _row(label: str, record: RunRecord, method: str, kind: RowKind, percents: list[float]) -> Row:
+    deviation = float(np.std(percents, ddof=1)) if len(percents) > 1 else float("nan")
+    return Row(
+        label=label,
+        dataset=record.dataset,
+        missing=record.missing_setting,
+        delay=record.delay_setting,
+        method=method,
+        kind=kind,
+        runs=len(percents),
+        mean=float(np.mean(percents)),
+        deviation=deviation,
+        seconds=None,
+        step_milliseconds=None,
+    )
 
 
 def mark_down(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     rows = [list(header), ["---"] * len(header), *map(list, lines)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
 
@@ -80,10 +113,10 @@ HEADER = ("data", "silent", "method", "right", "seeds", "seconds", "ms a step")
 
 
 def row_texts(rows: Sequence[Row]) -> list[list[str]]:
-    """The rows as text."""
+    """Return the cells of each row, in the order of `HEADER`."""
     return [
         [
-            row.dataset,
+            row.label,
             row.silent,
             row.method,
             f"{row.mean:.1f} %" + (f" ± {row.deviation:.1f}" if row.runs > 1 else ""),
@@ -95,41 +128,42 @@ def row_texts(rows: Sequence[Row]) -> list[list[str]]:
     ]
 
 
-def best_means(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
-    """The best mean of each data set and silence."""
-    best: dict[tuple[str, str], float] = {}
+def best_rows(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
+    """Return the row with the highest mean of each group, the first of equal ones."""
+    best: dict[tuple[str, str], Row] = {}
     for row in rows:
-        best[row.dataset, row.silent] = max(row.mean, best.get((row.dataset, row.silent), 0.0))
+        if row.group not in best or row.mean > best[row.group].mean:
+            best[row.group] = row
     return best
 
 
 def accuracy_table(records: Sequence[RunRecord]) -> Table:
-    """For the terminal: one line a setting, the best method of each data set and silence in bold."""
+    """Return the table for the terminal: the best of each group in bold, the constant arm and references dim."""
     rows = accuracy_rows(records)
-    best = best_means(rows)
+    best = best_rows(rows)
     table = Table(box=None, header_style="bold")
     for i, column in enumerate(HEADER):
         table.add_column(column, justify="right" if i > 2 else "left", no_wrap=i > 2, overflow="fold")
     for row, texts in zip(rows, row_texts(rows), strict=True):
-        style = "bold" if row.mean == best[row.dataset, row.silent] else "dim" if row.seconds is None else None
-        table.add_row(*texts, style=style)
+        is_best = row.mean == best[row.group].mean
+        table.add_row(*texts, style="bold" if is_best else None if row.kind == "method" else "dim")
     return table
 
 
 def accuracy_markdown(rows: Sequence[Row]) -> str:
-    """The same as Markdown."""
+    """Return the rows as a Markdown table."""
     return mark_down(HEADER, row_texts(rows))
 
 
 def accuracy_latex(rows: Sequence[Row]) -> str:
-    """The same as a LaTeX table, the best of each setting in bold."""
-    best = best_means(rows)
+    """Return the rows as a LaTeX table, the best of each group in bold."""
+    best = best_rows(rows)
     lines = [r"\begin{tabular}{lllr}", r"\toprule", r"Data & Silent & Method & Right (\%) \\", r"\midrule"]
     for row in rows:
         right = f"{row.mean:.1f}" + (rf" $\pm$ {row.deviation:.1f}" if row.runs > 1 else "")
-        if row.mean == best[row.dataset, row.silent]:
+        if row.mean == best[row.group].mean:
             right = rf"\textbf{{{right}}}"
-        cells = [_latex(text) for text in (row.dataset, row.silent, row.method)]
+        cells = [_latex(text) for text in (row.label, row.silent, row.method)]
         lines.append(" & ".join([*cells, right]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -140,13 +174,14 @@ def _latex(text: str) -> str:
     return text
 
 
-def silent_text(record: RunRecord) -> str:
-    """The share of silence in words, with what it depends on and how late answers are."""
-    mechanism, _, rate = record.missing.partition(":")
-    distribution, _, delay = record.delay.partition(":")
-    text = f"{float(rate):.0%}" + ("" if mechanism == "mcar" else f" by {mechanism}")
-    return (
-        text
-        if float(delay) == 0
-        else f"{text}, {float(delay):g} late" + ("" if distribution == "fixed" else f" ({distribution})")
-    )
+def silent_text(missing: Setting, delay: Setting) -> str:
+    """Return the share of missing rewards, their mechanism unless at random, and the delay if any, as text."""
+    text = f"{missing.value:.0%}" + ("" if missing.kind == "mcar" else f" by {missing.kind}")
+    if delay.value == 0:
+        return text
+    return f"{text}, {delay.value:g} late" + ("" if delay.kind == "fixed" else f" ({delay.kind})")
+
+
+def setting_text(record: RunRecord) -> str:
+    """Return the setting of a run as text."""
+    return silent_text(record.missing_setting, record.delay_setting)

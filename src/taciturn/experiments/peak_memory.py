@@ -1,4 +1,4 @@
-"""The most memory that this process has held at a time."""
+"""Peak resident memory of this process."""
 
 from pathlib import Path
 
@@ -7,13 +7,13 @@ STATUS = Path("/proc/self/status")
 
 
 def reset_peak() -> None:
-    """Start counting anew, where the system can (Linux)."""
+    """Reset the peak to the current size, where the system supports it (Linux)."""
     if CLEAR.exists():
         CLEAR.write_text("5", encoding="ascii")
 
 
 def peak_mb() -> float | None:
-    """The peak since the last reset in MB, or None where the system does not say."""
+    """Return the peak since the last reset in MB, or None where the system does not report it."""
     if not STATUS.exists():
         return None
     lines = STATUS.read_text(encoding="ascii", errors="replace").splitlines()
