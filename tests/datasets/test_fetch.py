@@ -1,4 +1,4 @@
-"""Downloads from a real HTTP server on loopback: good, wrong, cut and refused."""
+"""Downloads from an HTTP server on loopback: complete, corrupt, interrupted and refused."""
 
 import hashlib
 import subprocess
@@ -19,7 +19,7 @@ SHA = hashlib.sha256(CONTENT).hexdigest()
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.server.asked.append(self.path)
+        self.server.requested.append(self.path)
         behave = self.server.paths.get(self.path, lambda handler: handler.send_error(404))
         behave(self)
 
@@ -28,7 +28,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def send(content, kind="application/octet-stream", promised=None):
-    """Send content, promising as many bytes as it has, or more."""
+    """Return a handler that sends content, with its true length or `promised` as Content-Length."""
 
     def behave(handler):
         handler.send_response(200)
@@ -43,7 +43,7 @@ def send(content, kind="application/octet-stream", promised=None):
 @pytest.fixture
 def server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.paths, server.asked = {}, []
+        server.paths, server.requested = {}, []
         server.url = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -52,7 +52,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    """pooch waits between tries; the tests need not."""
+    """pooch sleeps between retries; tests must not."""
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
 
@@ -66,57 +66,57 @@ def leftovers(folder):
 
 @pytest.mark.parametrize("sha256", [SHA, None])
 @pytest.mark.parametrize("progress", [False, True])
-def test_success(server, tmp_path, sha256, progress):
+def test_a_download_is_saved_under_its_name(server, tmp_path, sha256, progress):
     server.paths["/file.bin"] = send(CONTENT)
     file = fetch.fetch([source(server, sha256=sha256)], tmp_path / "new", progress=progress)
     assert file.read_bytes() == CONTENT
     assert leftovers(tmp_path) == ["file.bin"]
 
 
-def test_wrong_checksum_leaves_nothing(server, tmp_path):
+def test_a_wrong_checksum_is_an_error_and_leaves_no_file(server, tmp_path):
     server.paths["/file.bin"] = send(b"something else")
-    with pytest.raises(DataUnavailable, match="expected sha256.*by hand at .*file.bin"):
+    with pytest.raises(DataUnavailable, match="expected sha256.*by hand as .*file.bin"):
         fetch.fetch([source(server)], tmp_path)
     assert leftovers(tmp_path) == []
 
 
 @pytest.mark.parametrize("sha256", [SHA, None])
-def test_cut_connection_is_tried_again_and_leaves_nothing(server, tmp_path, sha256):
+def test_an_interrupted_download_is_retried_and_leaves_no_file(server, tmp_path, sha256):
     server.paths["/file.bin"] = send(CONTENT[:1000], promised=len(CONTENT))
-    with pytest.raises(DataUnavailable, match="by hand at"):
+    with pytest.raises(DataUnavailable, match="by hand as"):
         fetch.fetch([source(server, sha256=sha256)], tmp_path)
     assert leftovers(tmp_path) == []
-    assert len(server.asked) == 1 + fetch.RETRIES
+    assert len(server.requested) == 1 + fetch.RETRIES
 
 
-def test_a_connection_that_is_cut_once_comes_through(server, tmp_path):
-    def once_cut(handler):
-        send(CONTENT[:1000] if len(server.asked) == 1 else CONTENT, promised=len(CONTENT))(handler)
+def test_a_download_interrupted_once_succeeds(server, tmp_path):
+    def interrupted_once(handler):
+        send(CONTENT[:1000] if len(server.requested) == 1 else CONTENT, promised=len(CONTENT))(handler)
 
-    server.paths["/file.bin"] = once_cut
+    server.paths["/file.bin"] = interrupted_once
     assert fetch.fetch([source(server)], tmp_path).read_bytes() == CONTENT
 
 
-def test_a_page_instead_of_an_archive_is_not_kept(server, tmp_path):
+def test_an_html_page_instead_of_an_archive_is_refused(server, tmp_path):
     server.paths["/a.zip"] = send(b"<html>please log in</html>")
     with pytest.raises(DataUnavailable, match="not an archive"):
         fetch.fetch([fetch.WebFile("a.zip", f"{server.url}/a.zip", None)], tmp_path)
     assert leftovers(tmp_path) == []
 
 
-def test_404_is_not_tried_again(server, tmp_path):
+def test_404_is_not_retried(server, tmp_path):
     with pytest.raises(DataUnavailable, match="404 Not Found"):
         fetch.fetch([source(server)], tmp_path)
-    assert server.asked == ["/file.bin"]
+    assert server.requested == ["/file.bin"]
 
 
-def test_no_network_says_where_to_put_the_file(server, tmp_path):
+def test_without_a_network_the_error_says_where_to_save_the_file(server, tmp_path):
     server.server_close()
-    with pytest.raises(DataUnavailable, match="no connection.*by hand at .*file.bin, or set TACITURN_DATA"):
+    with pytest.raises(DataUnavailable, match="no connection.*by hand as .*file.bin, or set TACITURN_DATA"):
         fetch.fetch([source(server)], tmp_path)
 
 
-def test_a_second_source_stands_in_for_the_first(server, tmp_path):
+def test_the_second_source_is_used_when_the_first_fails(server, tmp_path):
     server.paths["/mirror"] = send(CONTENT)
     file = fetch.fetch([source(server), source(server, "/mirror")], tmp_path)
     assert file.read_bytes() == CONTENT
@@ -124,7 +124,7 @@ def test_a_second_source_stands_in_for_the_first(server, tmp_path):
 
 @pytest.fixture
 def index(server, tmp_path, monkeypatch):
-    """A Python index on loopback that holds one small wheel."""
+    """A Python package index on loopback with one small wheel."""
     name = "toy-1.0-py3-none-any.whl"
     with zipfile.ZipFile(tmp_path / name, "w") as wheel:
         wheel.writestr("toy/data.txt", "hello")
@@ -141,7 +141,7 @@ def index(server, tmp_path, monkeypatch):
     return fetch.WheelFile(name, "toy==1.0", (), hashlib.sha256(content).hexdigest())
 
 
-def test_a_wheel_comes_through_pip_and_is_checked(index, tmp_path):
+def test_a_wheel_is_downloaded_by_pip_and_verified(index, tmp_path):
     folder = tmp_path / "cache"
     file = fetch.fetch([index], folder)
     assert zipfile.ZipFile(file).read("toy/data.txt") == b"hello"
@@ -153,25 +153,25 @@ def test_a_wheel_comes_through_pip_and_is_checked(index, tmp_path):
 
 
 @pytest.mark.usefixtures("index")
-def test_a_wheel_that_is_not_there_says_so(tmp_path):
+def test_a_wheel_that_the_index_does_not_have_is_an_error(tmp_path):
     absent = fetch.WheelFile("nothing-1.0-py3-none-any.whl", "nothing==1.0", (), SHA)
     with pytest.raises(DataUnavailable, match="pip download nothing==1.0"):
         fetch.fetch([absent], tmp_path / "cache")
 
 
-def test_search_order_is_the_folder_given_then_the_cache_and_better_files_first(tmp_path, monkeypatch):
+def test_files_are_searched_in_the_given_folder_then_the_cache_in_order_of_preference(tmp_path, monkeypatch):
     given, cache = tmp_path / "given", tmp_path / "cache"
     monkeypatch.setenv("TACITURN_DATA", str(given))
     monkeypatch.setattr(fetch, "cache_folder", lambda: cache)
     for folder in (given, cache):
         folder.mkdir()
-    assert fetch.find(["full", "part"]) is None
+    assert fetch.find_file(["full", "part"]) is None
     for file in (cache / "part", cache / "full", given / "part", given / "full"):
         file.touch()
-        assert fetch.find(["full", "part"]) == file, "each new one is better than those before"
+        assert fetch.find_file(["full", "part"]) == file, "each new file is preferred to those before"
 
 
-def test_a_data_set_without_a_download_says_what_to_do(tmp_path, monkeypatch):
+def test_without_a_download_the_error_says_where_to_get_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
     monkeypatch.setattr(catalog, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path)

@@ -1,3 +1,5 @@
+"""Users' own files: formats, labels, scaling and what is refused."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 import taciturn
-from taciturn.datasets.files import arms_of, scaled
+from taciturn.datasets.files import arms_of, scale_rows
 from taciturn.errors import InvalidData, TaciturnError, UnknownName
 
 X = np.array([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [4.0, -4.0, 1.0]])
@@ -27,7 +29,7 @@ def csv_of(rows):
     return "a,b,c,label\n" + "\n".join(",".join(map(str, [*row, label])) for row, label in rows) + "\n"
 
 
-def test_all_formats_hold_the_same_data(tmp_path):
+def test_all_formats_give_the_same_data(tmp_path):
     csr = sp.csr_matrix(X)
     parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": np.array(csr.shape)}
     dump_svmlight_file(X, Y, str(tmp_path / "d.svm"), zero_based=False)
@@ -46,7 +48,7 @@ def test_all_formats_hold_the_same_data(tmp_path):
     assert loaded[2].features == ["a", "b", "c"]
 
 
-def test_fingerprint_changes_with_anything(tmp_path):
+def test_the_fingerprint_changes_with_features_labels_arms_and_edges(tmp_path):
     def fingerprint(**arrays):
         return taciturn.load_dataset(write(tmp_path / "d.npz", **arrays)).fingerprint
 
@@ -75,30 +77,30 @@ def test_edges_are_undirected_unique_and_without_loops(tmp_path):
 
 
 @pytest.mark.parametrize("scaling", ["l1", "l2"])
-def test_rows_have_unit_length_and_zeros_stay(scaling):
-    lengths = np.linalg.norm(scaled(sp.csr_matrix(X), scaling).toarray(), ord=int(scaling[1]), axis=1)
-    np.testing.assert_allclose(lengths, [1, 1, 0, 1])
-    tiny = scaled(sp.csr_matrix([[1e-310, 1e-310], [1e14, 0.0]]), scaling).toarray()
+def test_rows_have_unit_norm_and_rows_of_zeros_stay_zero(scaling):
+    norms = np.linalg.norm(scale_rows(sp.csr_matrix(X), scaling).toarray(), ord=int(scaling[1]), axis=1)
+    np.testing.assert_allclose(norms, [1, 1, 0, 1])
+    tiny = scale_rows(sp.csr_matrix([[1e-310, 1e-310], [1e14, 0.0]]), scaling).toarray()
     np.testing.assert_allclose(np.linalg.norm(tiny, ord=int(scaling[1]), axis=1), 1.0)
 
 
 def test_unknown_scaling_is_refused():
     with pytest.raises(TaciturnError, match="'l1', 'l2' or 'none'"):
-        scaled(sp.csr_matrix(X), "l3")
+        scale_rows(sp.csr_matrix(X), "l3")
 
 
 @given(st.lists(st.one_of(st.integers(-3, 12), st.sampled_from(["a", "b", "0", "01", "²", "--5"])), min_size=1))
-def test_labels_become_arms_and_back(labels):
+def test_arms_are_the_labels_and_whole_numbers_only_where_they_are_indices(labels):
     arms, y = arms_of(labels)
     assert [str(arms[k]) for k in y] == [str(label) for label in labels]
     if all(isinstance(arm, int) for arm in arms):
-        assert arms == list(range(len(arms))), "whole-number names are only used where they are places too"
+        assert arms == list(range(len(arms))), "whole numbers are used only where they equal the index"
 
 
 GOOD = csv_of(zip(X, Y, strict=True))
 BAD_FILES = {
     "no label column": ("d.csv", GOOD, {"label": "target"}, "no column 'target' .*a, b, c, label"),
-    "label not said": ("d.csv", GOOD, {}, "which column holds the label"),
+    "label not said": ("d.csv", GOOD, {}, "give the column that holds the label"),
     "text cell": ("d.csv", GOOD.replace("2.0", "two"), {"label": "label"}, "row 2, column 'b' holds 'two'"),
     "NaN cell": ("d.csv", GOOD.replace("2.0", "nan"), {"label": "label"}, "row 2, column 'b' holds 'nan'"),
     "ragged": ("d.csv", GOOD + "1,2\n", {"label": "label"}, "row 5 has 2 cells"),
@@ -113,7 +115,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
-def test_bad_text_is_refused_with_its_place(tmp_path, case):
+def test_bad_text_files_are_refused_with_row_and_column(tmp_path, case):
     name, text, options, message = BAD_FILES[case]
     with pytest.raises(TaciturnError, match=message) as error:
         taciturn.load_dataset(write_text(tmp_path / name, text), **options)
@@ -133,13 +135,13 @@ BAD_ARRAYS = {
     "infinity": ({"X": np.array([[1.0, 0.0], [-np.inf, 1.0]]), "y": Y[:2]}, "row 1, column 0 holds -inf"),
     "text": ({"X": np.array([["a"], ["b"]]), "y": Y[:2]}, "numbers are needed"),
     "one dimension": ({"X": np.ones(4), "y": Y}, "shape"),
-    "empty": ({"X": np.ones((0, 3)), "y": Y[:0]}, "nothing in it"),
+    "empty": ({"X": np.ones((0, 3)), "y": Y[:0]}, "at least one row and one column"),
     "edge to nowhere": (
         {"X": X, "y": Y, "edges": np.array([[0, 1], [1, 4]])},
         r"edge \[1, 4\] names a row that does not",
     ),
     "negative edge": ({"X": X, "y": Y, "edges": np.array([[-1, 1]])}, r"edge \[-1, 1\]"),
-    "edges of another shape": ({"X": X, "y": Y, "edges": np.ones((2, 3), int)}, "pairs of row numbers"),
+    "edges of another shape": ({"X": X, "y": Y, "edges": np.ones((2, 3), int)}, "pairs of row indices"),
     "broken CSR": (
         {
             "data": np.ones(2),
@@ -161,7 +163,7 @@ def test_bad_arrays_are_refused(tmp_path, case):
     assert "\n" not in str(error.value)
 
 
-def test_an_archive_cut_anywhere_is_refused(tmp_path):
+def test_an_archive_truncated_anywhere_is_refused(tmp_path):
     whole = write(tmp_path / "d.npz", X=X, y=Y).read_bytes()
     for length in range(0, len(whole), 37):
         (tmp_path / "cut.npz").write_bytes(whole[:length])
@@ -169,14 +171,14 @@ def test_an_archive_cut_anywhere_is_refused(tmp_path):
             taciturn.load_dataset(tmp_path / "cut.npz")
 
 
-def test_unknown_data_set_lists_those_there_are(tmp_path):
+def test_the_error_for_an_unknown_data_set_lists_the_known_ones(tmp_path):
     with pytest.raises(UnknownName, match="did you mean 'cora'.*cnae9, cora, digits, internet-ads, warfarin"):
         taciturn.load_dataset("corra")
     with pytest.raises(InvalidData, match="no file"):
         taciturn.load_dataset(tmp_path / "absent.npz")
 
 
-def test_an_edge_list_with_text_names_the_line(tmp_path):
+def test_an_edge_list_with_text_is_refused_with_the_line(tmp_path):
     write_text(tmp_path / "d.csv", GOOD)
     write_text(tmp_path / "edges.txt", "0 1\n1 two\n")
     with pytest.raises(InvalidData, match="line 2"):
@@ -184,14 +186,14 @@ def test_an_edge_list_with_text_names_the_line(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["0 5.0\n", "0 1 7\n", "² 1\n", "--2 1\n", "0 " + "9" * 30 + "\n"])
-def test_a_first_line_with_numbers_is_no_header(tmp_path, text):
+def test_a_first_line_with_digits_is_not_taken_for_a_header(tmp_path, text):
     write_text(tmp_path / "d.csv", GOOD)
     write_text(tmp_path / "edges.txt", text)
     with pytest.raises(InvalidData, match="line 1"):
         taciturn.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / "edges.txt")
 
 
-def test_edges_from_what_is_no_text_or_not_there_are_refused(tmp_path):
+def test_a_binary_or_missing_edge_file_is_refused(tmp_path):
     write_text(tmp_path / "d.csv", GOOD)
     (tmp_path / "edges.bin").write_bytes(b"\xff\xfe\x00\x80")
     for name in ("edges.bin", "absent.txt"):
@@ -199,10 +201,10 @@ def test_edges_from_what_is_no_text_or_not_there_are_refused(tmp_path):
             taciturn.load_dataset(tmp_path / "d.csv", label="label", edges=tmp_path / name)
 
 
-def test_labels_and_edges_of_a_named_data_set_are_its_own():
+def test_label_and_edges_are_refused_for_a_named_data_set():
     with pytest.raises(InvalidData, match="for your own files"):
         taciturn.load_dataset("digits", label="y")
 
 
-def test_an_ending_in_capitals_is_the_same(tmp_path):
+def test_file_endings_are_case_insensitive(tmp_path):
     assert taciturn.load_dataset(write_text(tmp_path / "D.CSV", GOOD), label="label").name == "D"

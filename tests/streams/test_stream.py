@@ -1,3 +1,5 @@
+"""Streams: order, labelled start, missing and delayed rewards."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,13 +14,13 @@ from taciturn.streams.stream import Stream
 mechanisms = st.sampled_from(["mcar", "context", "reward"])
 
 
-def answers(stream, arm):
+def responses(stream, arm):
     return [stream.respond(round, arm) for round in stream]
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1000), rate=st.floats(0, 1), mechanism=mechanisms, edges=st.booleans())
-def test_a_stream_is_its_data_set_in_another_order(seed, rate, mechanism, edges):
+def test_a_stream_is_a_reproducible_permutation_of_its_data_set(seed, rate, mechanism, edges):
     data = toy_data(edges=edges)
     stream = Stream(data, missing=f"{mechanism}:{rate}", seed=seed)
     rounds = list(stream)
@@ -33,12 +35,12 @@ def test_a_stream_is_its_data_set_in_another_order(seed, rate, mechanism, edges)
         assert stream.respond(round, data.arms[data.y[row]]) in (1.0, None)
         assert stream.respond(round, data.arms[data.y[row] - 1]) in (0.0, None)
     again = Stream(data, missing=f"{mechanism}:{rate}", seed=seed)
-    assert answers(stream, "left") == answers(stream, "left") == answers(again, "left")
+    assert responses(stream, "left") == responses(stream, "left") == responses(again, "left")
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_every_edge_is_given_once_when_its_later_end_arrives(seed):
+def test_every_edge_is_given_once_with_its_later_end(seed):
     data = toy_data(edges=True)
     stream = Stream(data, seed=seed)
     pairs = [(int(a), int(b)) for a, b in stream.start.edges]
@@ -52,19 +54,20 @@ def test_every_edge_is_given_once_when_its_later_end_arrives(seed):
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000), rate=st.floats(0, 1))
-def test_silence_at_random_has_exactly_the_share_and_the_order_does_not_depend_on_it(seed, rate):
+def test_mcar_has_exactly_the_rate_and_the_order_does_not_depend_on_the_mechanism(seed, rate):
     stream = Stream(toy_data(), missing=rate, seed=seed)
-    assert answers(stream, "left").count(None) == round(rate * len(stream))
+    assert responses(stream, "left").count(None) == round(rate * len(stream))
     np.testing.assert_array_equal(stream.order, Stream(toy_data(), missing="context:0.3", seed=seed).order)
 
 
 @pytest.mark.parametrize("mechanism", ["context", "reward"])
-def test_other_mechanisms_have_their_share_and_their_reason(mechanism):
+def test_other_mechanisms_have_the_rate_and_depend_on_context_or_reward(mechanism):
     data = toy_data(3000)
     stream = Stream(data, missing=f"{mechanism}:0.5", seed=0)
     truth = data.y[stream.order[3:]]
-    said = np.array([answers(stream, arm) for arm in stream.arms], dtype=object) != None  # noqa: E711 - elementwise
-    right, wrong = said[truth, np.arange(len(truth))], said[truth - 1, np.arange(len(truth))]
+    observed = np.array([responses(stream, arm) for arm in stream.arms], dtype=object) != None  # noqa: E711 - elementwise
+    steps = np.arange(len(truth))
+    right, wrong = observed[truth, steps], observed[truth - 1, steps]
     if mechanism == "reward":
         assert abs(right.mean() - 0.75) < 0.03
         assert abs(wrong.mean() - 0.25) < 0.03
@@ -72,7 +75,7 @@ def test_other_mechanisms_have_their_share_and_their_reason(mechanism):
         np.testing.assert_array_equal(right, wrong)
         assert abs(right.mean() - 0.5) < 0.03
         by_kind = [right[truth == k].mean() for k in range(3)]
-        assert max(by_kind) - min(by_kind) > 0.1, "some kinds of context speak less"
+        assert max(by_kind) - min(by_kind) > 0.1, "silence depends on the context"
 
 
 @pytest.mark.parametrize("missing", [-0.1, 1.1, "mcar:2", "context:", "half", None, float("nan")])
@@ -104,25 +107,25 @@ def test_an_arm_without_rows_is_refused():
     [
         ({"arms": ["a"]}, "at least 2 arms"),
         ({"y": [0, 1]}, "labels of shape"),
-        ({"y": np.array([0, 1, 2])}, "places of the 2 arms"),
-        ({"y": ["a", "b", "a"]}, "places"),
+        ({"y": np.array([0, 1, 2])}, "indices of the 2 arms"),
+        ({"y": ["a", "b", "a"]}, "indices"),
         ({"edges": [[0, 3]]}, "does not exist"),
     ],
 )
-def test_a_data_set_that_does_not_fit_together_is_refused(changes, message):
+def test_a_data_set_with_inconsistent_parts_is_refused(changes, message):
     parts = {"name": "d", "X": sp.csr_matrix(np.eye(3)), "y": [0, 1, 0], "arms": ["a", "b"]}
     with pytest.raises(InvalidData, match=message):
         Dataset(**{**parts, **changes})
 
 
-def test_the_best_constant_arm_counts_the_rounds_only():
+def test_the_best_constant_arm_is_counted_over_rounds_only():
     data = Dataset("d", sp.csr_matrix(np.eye(5)), [0, 1, 1, 1, 0], ["a", "b"])
     arm, share = Stream(data).best_constant_arm
     assert (arm, share) == ("b", pytest.approx(2 / 3))
 
 
 @pytest.mark.parametrize(("delay", "mean"), [(0, 0), (5, 5), ("geometric:20", 20), ("uniform:8", 8), ("half:20", 10)])
-def test_answers_come_as_late_as_asked(delay, mean):
+def test_delays_have_the_given_mean_and_are_reproducible(delay, mean):
     stream = Stream(toy_data(3000), seed=0, delay=delay)
     delays = [stream.delay(round) for round in stream]
     assert min(delays) >= 0
@@ -131,12 +134,12 @@ def test_answers_come_as_late_as_asked(delay, mean):
 
 
 @pytest.mark.parametrize("delay", [-1, "geometric:-2", "later:3", "geometric:", None, float("nan")])
-def test_a_delay_that_is_none_is_refused(delay):
+def test_an_invalid_delay_is_refused(delay):
     with pytest.raises(TaciturnError, match="delay"):
         Stream(toy_data(), delay=delay)
 
 
-def test_a_shorter_stream_is_the_beginning_of_the_longer():
+def test_a_stream_with_fewer_steps_is_a_prefix_of_the_longer_one():
     data = toy_data(edges=True)
     long, short = Stream(data, seed=3), Stream(data, seed=3, steps=20)
     assert len(short) == 20

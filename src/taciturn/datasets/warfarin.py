@@ -1,7 +1,7 @@
-"""The warfarin cohort of the IWPC: 91 columns about a patient, and the dose as one of three arms.
+"""The IWPC warfarin cohort: 91 binary columns for each patient, and the dose as one of three arms.
 
-Every category of a covariate is a column, and "unknown" is one of them; a yes/no covariate has the columns "yes" and
-"unknown", since "no" is what remains. The columns, in order (91):
+Covariates are one-hot encoded with "unknown" as a category; a yes/no covariate has the columns "yes" and "unknown",
+both 0 for "no". The columns, in order (91):
 
     3  gender                              male, female, unknown
     4  race                                White, Asian, Black or African American, unknown
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.datasets.files import Raw, damaged
+from taciturn.datasets.files import RawData, damaged_file
 from taciturn.errors import InvalidData
 
 ARMS = ["low", "medium", "high"]
@@ -71,15 +71,15 @@ GENOTYPES = {
 }
 
 
-def read_warfarin(path: Path) -> Raw:
-    """Patients with a known weekly dose: low below 21 mg, medium to 49 mg, high above."""
+def read_warfarin(path: Path) -> RawData:
+    """Read the patients with a known weekly dose: low below 21 mg, medium from 21 to 49 mg, high above."""
     try:
         with gzip.open(path) as file:
             table = list(csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig")))
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise damaged(path, error) from None
+        raise damaged_file(path, error) from None
     if not table:
-        raise damaged(path, "it is empty")
+        raise damaged_file(path, "it is empty")
     wanted = [DOSE, INDICATION, *CATEGORIES, *YES_NO, *GENOTYPES]
     absent = [name for name in wanted if name not in table[0]]
     if absent:
@@ -91,22 +91,22 @@ def read_warfarin(path: Path) -> Raw:
     columns += [_one_hot(patients, name, values) for name, values in GENOTYPES.items()]
     features = [name for _, names in columns for name in names]
     doses = np.array([float(row[DOSE]) for row in patients])
-    return Raw(np.hstack([block for block, _ in columns]), np.digitize(doses, [21.0, 49.0 + 1e-9]), None, features)
+    return RawData(np.hstack([block for block, _ in columns]), np.digitize(doses, [21.0, 49.0 + 1e-9]), None, features)
 
 
 def _one_hot(
     patients: list[dict[str, str]], name: str, values: list[str], known: list[str] | None = None
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """A column a value and one for unknown; values in `known` have none."""
+    """Return columns (N, values + 1), one per value and one for unknown, and their names; `known` values have none."""
     cells = [row[name].strip() for row in patients]
-    strange = set(cells) - set(values) - set(known or []) - MISSING
-    if strange:
-        raise InvalidData(f"warfarin: column {name!r} holds {min(strange)!r}, which is not one of its values")
+    unexpected = set(cells) - set(values) - set(known or []) - MISSING
+    if unexpected:
+        raise InvalidData(f"warfarin: column {name!r} holds {min(unexpected)!r}, which is not one of its values")
     block = [[cell == value for value in values] + [cell in MISSING] for cell in cells]
     return np.array(block, dtype=float), [f"{name}={value}" for value in [*values, "unknown"]]
 
 
 def _indications(patients: list[dict[str, str]]) -> tuple[NDArray[np.float64], list[str]]:
     codes = [set(re.findall(r"[1-8]", row[INDICATION])) for row in patients]
-    block = [[str(code) in own for code in range(1, 9)] + [not own] for own in codes]
+    block = [[str(code) in present for code in range(1, 9)] + [not present] for present in codes]
     return np.array(block, dtype=float), [f"{INDICATION}={value}" for value in [*range(1, 9), "unknown"]]

@@ -1,1 +1,1 @@
-"""Streams: the only room that knows the true arm and which rewards are withheld."""
+"""Streams: the only package that knows the right arm and which rewards are missing."""

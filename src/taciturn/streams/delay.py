@@ -1,4 +1,4 @@
-"""How long an answer takes, in decisions made meanwhile."""
+"""Delays of rewards, counted in decisions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +17,12 @@ DISTRIBUTIONS: dict[str, Callable[[float, int, np.random.Generator], NDArray[np.
 
 
 def parse_delay(delay: Any) -> tuple[str, float]:
-    """Read ``0``, ``"20"`` or ``"geometric:20"`` as a distribution and its mean; of half, that of the late ones."""
+    """Parse ``0``, ``"20"`` or ``"geometric:20"`` as a distribution and its mean (of "half": over the late half)."""
     allowed = "a mean from 0 is, as in 0 or 'geometric:20'"
     return parse_setting("delay", delay, DISTRIBUTIONS, default="fixed", most=1e9, allowed=allowed)
 
 
 def draw_delays(delay: Any, steps: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """The delay of each step's answer (T,)."""
+    """Return the delay of each step's reward (T,)."""
     distribution, mean = parse_delay(delay)
     return np.asarray(DISTRIBUTIONS[distribution](mean, steps, rng), dtype=np.int64)

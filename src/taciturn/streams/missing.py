@@ -1,4 +1,4 @@
-"""Which steps stay silent, and what that depends on."""
+"""Mechanisms of missing rewards: which steps are silent, and what that depends on."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,14 +11,14 @@ from taciturn.streams.settings import parse_setting
 
 
 class Silence(NamedTuple):
-    """Whether each step (T,) would be silent after a wrong and after a right answer."""
+    """Whether the reward of each step (T,) is missing if the arm chosen is wrong, and if it is right."""
 
     if_wrong: NDArray[np.bool_]
     if_right: NDArray[np.bool_]
 
 
 def at_random(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -> Silence:
-    """Exactly the given share of the steps, whatever they hold ("missing completely at random")."""
+    """Exactly the given share of steps is silent, independent of context and reward (missing completely at random)."""
     steps = contexts.shape[0]
     silent = np.zeros(steps, bool)
     silent[rng.permutation(steps)[: round(rate * steps)]] = True
@@ -26,10 +26,10 @@ def at_random(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) ->
 
 
 def by_context(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -> Silence:
-    """Some kinds of context speak less: the odds follow a random direction through the contexts.
+    """Silence depends on the context (missing at random).
 
-    A step is silent with probability ``sigmoid(2·z + c)``, where z is the standardised projection and c is set so
-    that the mean over the stream is the given share.
+    A step is silent with probability ``sigmoid(2·z + c)``, where z is the standardized projection of the context on a
+    random direction, and c is set so that the mean probability over the stream is the rate.
     """
     if rate in (0.0, 1.0):
         return at_random(contexts, rate, rng)
@@ -37,7 +37,7 @@ def by_context(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -
     spread = projection.std()
     z = (projection - projection.mean()) / spread if spread > 0 else np.zeros_like(projection)
     low, high = -50.0, 50.0
-    for _ in range(60):  # bisection: the mean grows with the shift
+    for _ in range(60):  # bisection: the mean increases with the shift
         shift = (low + high) / 2
         low, high = (shift, high) if _sigmoid(2 * z + shift).mean() < rate else (low, shift)
     silent = rng.random(len(z)) < _sigmoid(2 * z + shift)
@@ -45,10 +45,10 @@ def by_context(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -
 
 
 def by_reward(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -> Silence:
-    """Displeased users leave without a word: silence is likelier after a wrong answer than after a right one.
+    """Silence depends on the reward (missing not at random): it is more likely after a wrong than after a right arm.
 
-    The probabilities are ``rate·(1 ± d)`` with ``d = min(1, 1/rate − 1)/2``, so they average to the rate for an
-    agent that is right half of the time.
+    The probabilities are ``rate·(1 + d)`` after a wrong and ``rate·(1 − d)`` after a right arm, with
+    ``d = min(1, 1/rate − 1)/2``; they average to the rate for an agent that is right half of the time.
     """
     tilt = min(1.0, 1.0 / rate - 1.0) / 2 if rate > 0 else 0.0
     draws = rng.random(contexts.shape[0])
@@ -67,6 +67,6 @@ MECHANISMS: dict[str, Callable[[sp.csr_matrix, float, np.random.Generator], Sile
 
 
 def parse_missing(missing: Any) -> tuple[str, float]:
-    """Read ``0.5``, ``"0.5"`` or ``"context:0.5"`` as a mechanism and a rate."""
+    """Parse ``0.5``, ``"0.5"`` or ``"context:0.5"`` as a mechanism and a rate."""
     allowed = "a rate from 0 to 1 is, as in 0.5 or 'context:0.5'"
     return parse_setting("missing", missing, MECHANISMS, default="mcar", most=1.0, allowed=allowed)

@@ -1,4 +1,4 @@
-"""Settings that are a kind and a number: ``0.5``, ``"context:0.5"``, ``"geometric:20"``."""
+"""Settings of a kind and a number: ``0.5``, ``"context:0.5"``, ``"geometric:20"``."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from taciturn.registry import unknown_name
 def parse_setting(
     name: str, given: Any, kinds: Iterable[str], *, default: str, most: float, allowed: str
 ) -> tuple[str, float]:
-    """The kind, or the default one for a bare number, and the number from 0 to `most`."""
+    """Return the kind, the default one for a bare number, and the number, which must be from 0 to `most`."""
     kind, _, number = given.rpartition(":") if isinstance(given, str) else ("", "", given)
     kind = kind or default
     if kind not in kinds:
