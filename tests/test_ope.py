@@ -1,4 +1,4 @@
-"""Off-policy estimates against a world whose truth is known, and against loops that say what the formulas say."""
+"""Off-policy estimates, compared with a simulation of known value and with the formulas written as loops."""
 
 import math
 import re
@@ -17,27 +17,28 @@ REPEATS = 800
 
 
 class World:
-    """Sixty kinds of context, equally likely, and four arms: all that is random has a known probability."""
+    """A simulation with 60 equally likely contexts and 4 arms, in which every probability is known."""
 
     def __init__(self):
         rng = np.random.default_rng(7)
         self.contexts = rng.standard_normal((60, 3))
-        lean = self.contexts @ rng.standard_normal((3, 4))
-        self.rewards = 1 / (1 + np.exp(-lean))  # the chance of a right answer, (60, 4)
-        self.logging = 0.8 * _softmax(lean) + 0.05  # likes good arms, explores all
-        self.hearing = np.where(self.rewards > 0.5, 0.9, 0.3)  # by context and arm
-        self.near = _softmax(0.7 * lean + 0.6 * lean[:, [1, 0, 2, 3]] + 0.8 * self.contexts[:, :1] * np.arange(4) / 3)
-        self.far = _softmax(-2 * lean)  # likes what was hardly ever chosen, and even less heard of
+        logits = self.contexts @ rng.standard_normal((3, 4))
+        self.rewards = 1 / (1 + np.exp(-logits))  # the probability of reward 1, (60, 4)
+        self.logging = 0.8 * _softmax(logits) + 0.05  # prefers good arms, explores all
+        self.observation = np.where(self.rewards > 0.5, 0.9, 0.3)  # depends on context and arm
+        swapped, tilt = logits[:, [1, 0, 2, 3]], self.contexts[:, :1] * np.arange(4) / 3
+        self.near = _softmax(0.7 * logits + 0.6 * swapped + 0.8 * tilt)
+        self.far = _softmax(-2 * logits)  # prefers arms that are rarely logged, and observed even less
 
     def truth(self, target):
         return float((target * self.rewards).sum(axis=1).mean())
 
-    def log(self, rng, rows=1000, hearing=None):
-        """A log, the kinds of its contexts, and the chances of hearing its rewards."""
+    def log(self, rng, rows=1000, observation=None):
+        """Return a log, the indices of its contexts, and the probabilities of observing its rewards."""
         kinds = rng.integers(60, size=rows)
         arms = (rng.random((rows, 1)) > self.logging[kinds].cumsum(axis=1)).sum(axis=1).clip(max=3)
         rewards = (rng.random(rows) < self.rewards[kinds, arms]).astype(float)
-        q = (self.hearing if hearing is None else hearing)[kinds, arms]
+        q = (self.observation if observation is None else observation)[kinds, arms]
         rewards[rng.random(rows) >= q] = np.nan
         return ope.Log(arms, rewards, self.logging[kinds, arms]), kinds, q
 
@@ -53,7 +54,7 @@ TRUTH = WORLD.truth(WORLD.near)
 
 @pytest.fixture(scope="module")
 def repeats():
-    """Estimates by many logs of the same world."""
+    """Estimates from many logs of the same simulation, by name of the estimator."""
     found = {}
     bad_model = np.random.default_rng(1).random((60, 4))
     by_arm = np.tile([0.3, 0.5, 0.7, 0.9], (60, 1))
@@ -69,16 +70,16 @@ def repeats():
         }
         if seed < 300:
             zero_filled = ope.Log(log.arms, np.nan_to_num(log.rewards), log.propensities)
-            only_heard = ope.Log(log.arms[log.heard], log.rewards[log.heard], log.propensities[log.heard])
+            only_observed = ope.Log(log.arms[log.heard], log.rewards[log.heard], log.propensities[log.heard])
             ridge = ope.ridge_model(WORLD.contexts[kinds], log, 4, observation=q)
             now |= {
                 "dr, ridge": ope.dr(log, target, ridge, observation=q),
                 "dr, good model, wrong q": ope.dr(log, target, model, observation=0.5),
                 "zero-filled": ope.ips(zero_filled, target),
-                "only heard": ope.snips(only_heard, target[log.heard]),
+                "only observed": ope.snips(only_observed, target[log.heard]),
                 "far": ope.ips(log, WORLD.far[kinds], observation=q),
             }
-        log, kinds, _ = WORLD.log(rng, hearing=by_arm)
+        log, kinds, _ = WORLD.log(rng, observation=by_arm)
         now["ips, by-arm"] = ope.ips(log, WORLD.near[kinds], observation="by-arm")
         now["snips, by-arm"] = ope.snips(log, WORLD.near[kinds], observation="by-arm")
         for name, estimate in now.items():
@@ -94,7 +95,7 @@ def _values(estimates):
 
 
 def _bias(estimates):
-    """The bias, and how many of its standard errors that is."""
+    """Return the bias, and the bias in standard errors."""
     errors = _values(estimates) - TRUTH
     return errors.mean(), errors.mean() / (errors.std(ddof=1) / math.sqrt(len(errors)))
 
@@ -104,34 +105,34 @@ def _covered(estimates, truth):
 
 
 @pytest.mark.parametrize("name", [*UNBIASED, "dr, good model, wrong q"])
-def test_the_truth_is_met_on_average(repeats, name):
+def test_estimators_are_unbiased(repeats, name):
     bias, in_errors = _bias(repeats[name])
     assert abs(in_errors) < 3.5
     assert abs(bias) < 0.005
 
 
 @pytest.mark.parametrize("name", UNBIASED)
-def test_intervals_hold_the_truth_as_often_as_they_say(repeats, name):
+def test_intervals_cover_the_true_value_at_the_nominal_rate(repeats, name):
     covered = _covered(repeats[name], TRUTH)
     slack = 4 * math.sqrt(0.95 * 0.05 / len(repeats[name]))
     most = 1 if "by-arm" in name else 0.95 + slack  # an estimated q leaves less variance than a known one
     assert 0.95 - slack <= covered <= most
 
 
-def test_silence_counted_as_wrong_or_left_out_would_be_far_off(repeats):
-    for name, least in (("zero-filled", 0.1), ("only heard", 0.02)):
+def test_counting_missing_rewards_as_0_or_dropping_them_is_biased(repeats):
+    for name, least in (("zero-filled", 0.1), ("only observed", 0.02)):
         bias, in_errors = _bias(repeats[name])
         assert abs(bias) > least
         assert abs(in_errors) > 20
 
 
-def test_a_good_model_and_self_normalising_make_estimates_narrower(repeats):
+def test_a_good_model_and_self_normalization_reduce_the_variance(repeats):
     spread = {name: _values(estimates).std() for name, estimates in repeats.items()}
     assert spread["dr, good model"] < spread["snips"] < spread["ips"]
     assert _values(repeats["dr, ridge"]).std() < 0.9 * spread["ips"]
 
 
-def test_warnings_come_where_something_is_wrong_and_hardly_elsewhere(repeats):
+def test_warnings_are_given_for_violated_assumptions_and_rarely_otherwise(repeats):
     for name in UNBIASED:
         assert np.mean([bool(estimate.warnings) for estimate in repeats[name]]) < 0.01
     assert all("o/q is" in estimate.warnings[0] for estimate in repeats["dr, good model, wrong q"])
@@ -144,12 +145,12 @@ def test_warnings_come_where_something_is_wrong_and_hardly_elsewhere(repeats):
     assert "could not be in the log" in certain.warnings[0]
 
 
-def test_intervals_that_fall_short_for_want_of_effective_rows_come_with_a_warning(repeats):
+def test_intervals_with_too_few_effective_rows_have_a_warning(repeats):
     assert _covered(repeats["far"], WORLD.truth(WORLD.far)) < 0.92
     assert np.mean([any("effective rows" in line for line in each.warnings) for each in repeats["far"]]) > 0.95
 
 
-def test_only_snips_moves_with_the_rewards():
+def test_only_snips_is_equivariant_to_a_shift_of_rewards():
     log, kinds, q = WORLD.log(np.random.default_rng(5))
     target = WORLD.near[kinds]
     moved = ope.Log(log.arms, 0.5 * log.rewards + 0.5, log.propensities)
@@ -160,16 +161,16 @@ def test_only_snips_moves_with_the_rewards():
     assert abs(after.value - (0.5 * before.value + 0.5)) > 1e-3
 
 
-# The formulas, row by row.
+# The formulas, written as loops over rows.
 
 
 def _oracle(kind, arms, rewards, propensities, target, q, model):
     weights, gains, direct, own = [], [], [], []
     for i, arm in enumerate(arms):
         policy = target[i] if target.ndim == 2 else [float(k == target[i]) for k in range(model.shape[1])]
-        heard = not math.isnan(rewards[i])
-        weights.append(policy[arm] / propensities[i] / q[i] if heard else 0.0)
-        gains.append(rewards[i] if heard else 0.0)
+        observed = not math.isnan(rewards[i])
+        weights.append(policy[arm] / propensities[i] / q[i] if observed else 0.0)
+        gains.append(rewards[i] if observed else 0.0)
         direct.append(sum(p * m for p, m in zip(policy, model[i], strict=True)))
         own.append(model[i][arm])
     n = len(weights)
@@ -204,7 +205,7 @@ def problems(draw):
 
 @settings(deadline=None)
 @given(problem=problems())
-def test_estimates_are_what_the_formulas_say(problem):
+def test_estimates_equal_the_formulas(problem):
     log, target, observation, model = problem
     if isinstance(observation, str):
         q = [np.mean([h for a, h in zip(log.arms, log.heard, strict=True) if a == arm]) for arm in log.arms]
@@ -219,7 +220,7 @@ def test_estimates_are_what_the_formulas_say(problem):
     }
     for kind, estimate in estimators.items():
         if lost or not (picked * log.heard).any():
-            with pytest.raises(TaciturnError, match="never heard of" if lost else "cannot judge"):
+            with pytest.raises(TaciturnError, match="no reward of arm . was observed" if lost else "cannot evaluate"):
                 estimate()
             continue
         got = estimate()
@@ -237,7 +238,7 @@ def test_the_ridge_model_is_fitted_on_the_other_half(seed, penalty):
     rng = np.random.default_rng(seed)
     log, kinds, q = WORLD.log(rng)
     X = WORLD.contexts[kinds]
-    log = ope.Log(np.where(log.arms == 3, 2, log.arms), log.rewards, log.propensities)  # no choice of the last arm
+    log = ope.Log(np.where(log.arms == 3, 2, log.arms), log.rewards, log.propensities)  # the last arm is never chosen
     model = ope.ridge_model(X, log, 4, observation=q, penalty=penalty)
     even = np.arange(len(q)) % 2 == 0
     for half in (even, ~even):
@@ -253,20 +254,20 @@ def test_the_ridge_model_is_fitted_on_the_other_half(seed, penalty):
 
 
 @pytest.mark.parametrize("X", [np.zeros((1000, 2)), np.full((1000, 3), 1e15), WORLD.contexts[[0] * 1000] * 1e12])
-def test_the_ridge_model_takes_contexts_that_say_nothing(X):
+def test_the_ridge_model_accepts_constant_contexts(X):
     log, _, q = WORLD.log(np.random.default_rng(2))
     model = ope.ridge_model(X, log, 4, observation=q, penalty=1e-9)
     assert model[0] == pytest.approx(model[2], abs=1e-6)
     assert ((model >= 0) & (model <= 1)).all()
 
 
-def test_a_mapping_and_none_for_silence_are_taken():
+def test_a_mapping_and_none_for_silence_are_accepted():
     given = {"ids": [4, 5, 6], "arms": [0, 1, 0], "rewards": [1, None, 0], "propensities": [0.5, 0.5, 1], "states": "…"}
     assert ope.Log.of(given).heard.tolist() == [True, False, True]
     assert ope.ips(given, [0, 0, 0], observation=0.5).value == pytest.approx(4 / 3)
 
 
-def test_probabilities_as_small_as_allowed_stay_within_the_range_of_numbers():
+def test_the_smallest_probabilities_allowed_do_not_overflow():
     log = ope.Log([0, 1, 0], [1, 1, np.nan], [1e-30, 0.5, 1e-30])
     for target in ([0, 1, 1], [[1e-320, 1], [1, 0], [1, 0]]):
         model = np.full((3, 2), 1e15)
@@ -283,7 +284,7 @@ REFUSED = [
     (lambda: ope.ips([0, 1], [0, 1]), "an ope.Log or a mapping with arms, rewards and propensities"),
     (lambda: ope.ips({"arms": [0, 1]}, [0, 1]), "an ope.Log or a mapping"),
     (lambda: ope.Log([0], [1], [1]), "the log has 1 decisions; at least 2"),
-    (lambda: ope.Log([0.0, 1.0], [1, 1], [1, 1]), "arms: shape (2,) and type float64; N places"),
+    (lambda: ope.Log([0.0, 1.0], [1, 1], [1, 1]), "arms: shape (2,) and type float64; N indices"),
     (lambda: ope.Log([[0], [1, 2]], [1, 1], [1, 1]), "arms: not an array of numbers"),
     (lambda: ope.Log([0, -1], [1, 1], [1, 1]), "arms[1]=-1 is not allowed; a number from 0 is"),
     (lambda: ope.Log([0, 1], [1, 1, 1], [1, 1]), "rewards: shape (3,); (2) is needed"),
@@ -294,16 +295,16 @@ REFUSED = [
     (lambda: ope.Log([0, 1], [1, 1], [np.nan, 1]), "propensities[0]=nan is not allowed"),
     (
         lambda: ope.ips(LOG, [0, 1, 1]),
-        "1 of 3 rewards are silent: give observation, a probability, one for each row, or",
+        "1 of 3 rewards are missing: give observation, a probability, one for each row, or",
     ),
-    (lambda: ope.ridge_model(MODEL, LOG, 2), "1 of 3 rewards are silent: give observation"),
+    (lambda: ope.ridge_model(MODEL, LOG, 2), "1 of 3 rewards are missing: give observation"),
     (lambda: ope.ips(LOG, [0, 1, 1], observation="by arm"), "observation='by arm' is not allowed"),
     (lambda: ope.ips(LOG, [0, 1, 1], observation=0), "observation=0 is not allowed; a number above 0"),
     (lambda: ope.ips(LOG, [0, 1, 1], observation=[0.5, 0.5]), "observation: shape (2,); (3) is needed"),
     (lambda: ope.ips(LOG, [0, 1, 1], observation=[0.5, 2, 0.5]), "observation[1]=2 is not allowed"),
-    (lambda: ope.ips({**LOG, "arms": [0, 1, 0]}, [1, 1, 1], observation="by-arm"), "arm 1 was never heard of"),
-    (lambda: ope.snips(FULL, [1, 0, 0]), "this log cannot judge it"),
-    (lambda: ope.ips(FULL, [0, 1]), "target: shape (2,) and type int64; 3 places of arms are needed"),
+    (lambda: ope.ips({**LOG, "arms": [0, 1, 0]}, [1, 1, 1], observation="by-arm"), "no reward of arm 1 was observed"),
+    (lambda: ope.snips(FULL, [1, 0, 0]), "this log cannot evaluate it"),
+    (lambda: ope.ips(FULL, [0, 1]), "target: shape (2,) and type int64; 3 indices of arms are needed"),
     (lambda: ope.ips(FULL, [0.5, 0.5, 1]), "target: shape (3,) and type float64"),
     (lambda: ope.ips(FULL, "best"), "target: not an array of numbers"),
     (lambda: ope.ips(FULL, [[1, 0], [1]]), "target: not an array of numbers"),
@@ -321,20 +322,20 @@ REFUSED = [
     (lambda: ope.ridge_model(MODEL, {**FULL, "arms": [0, 1, 2]}, 2), "arms[2]=2 is not allowed; a number below 2"),
     (lambda: ope.ridge_model(MODEL, FULL, 1), "arms=1 is not allowed"),
     (lambda: ope.ridge_model(MODEL, FULL, 2, penalty=0), "penalty=0 is not allowed"),
-    (lambda: ope.ridge_model(MODEL, LOG, 2, observation=0.5), "no reward was heard in one half"),
+    (lambda: ope.ridge_model(MODEL, LOG, 2, observation=0.5), "one half of the log has no observed reward"),
 ]
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
-def test_what_does_not_fit_is_refused_in_one_line(call, message):
+def test_bad_input_is_refused_in_one_line(call, message):
     with pytest.raises(TaciturnError, match=re.escape(message)) as error:
         call()
     assert "\n" not in str(error.value)
 
 
-def test_the_page_says_what_runs():
+def test_the_code_of_the_documentation_runs_and_covers_the_true_value():
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names = {"__name__": "page"}
-    exec(compile(code, PAGE.name, "exec"), names)  # noqa: S102 - our own words
+    exec(compile(code, PAGE.name, "exec"), names)  # noqa: S102 - our own documentation
     low, high = names["estimate"].interval
     assert low < names["truth"] < high

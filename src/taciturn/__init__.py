@@ -1,7 +1,7 @@
-"""taciturn: decisions that learn from silence.
+"""taciturn: contextual bandits whose reward often never comes.
 
-Online partially rewarded learning: for every arriving context choose one of K arms at once; the world answers right,
-wrong or nothing at all, and taciturn learns from all three.
+For every context an agent chooses one of K arms. Its reward comes at once, late or never; agents learn from observed
+rewards and from silence.
 """
 
 import importlib
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from taciturn.registry import make
     from taciturn.streams.stream import Stream
 
-# Names and where they live. They are imported when first used: `import taciturn` stays quick.
-_HOMES = {
+# The module of each public name. They are imported on first use, so that `import taciturn` is fast.
+_MODULES = {
     "LinUCB": "taciturn.agents.linucb",
     "ROGCN": "taciturn.agents.rogcn",
     "BILinUCB": "taciturn.agents.bilinucb",
@@ -74,12 +74,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "ope":
         return importlib.import_module("taciturn.ope")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'taciturn' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])

@@ -1,4 +1,4 @@
-"""``python -m taciturn`` is ``taciturn``."""
+"""``python -m taciturn``, the same as the command ``taciturn``."""
 
 from taciturn.cli import main
 

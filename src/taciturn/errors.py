@@ -1,17 +1,17 @@
-"""What can be wrong: every error is one line that says what, where, and what would be right."""
+"""Exceptions; every message is one line that says what was wrong, where, and what would be right."""
 
 
 def how_to_install(extra: str) -> str:
-    """The command that brings an optional part. The one place to change on the day that taciturn is on the index."""
+    """Return the command that installs an optional part; to be changed once taciturn is on the package index."""
     return f"pip install '.[{extra}]' in a checkout of taciturn"
 
 
 class TaciturnError(ValueError):
-    """Something given to taciturn is wrong; the message says what, where, and what would be right."""
+    """Base class: an invalid argument, file or name."""
 
 
 class InvalidContext(TaciturnError):
-    """A context that is empty, not finite, of the wrong length or of the wrong kind."""
+    """A context that is empty, not finite, or of the wrong length or type."""
 
 
 class InvalidReward(TaciturnError):
@@ -23,15 +23,15 @@ class UnknownArm(TaciturnError):
 
 
 class UnknownDecision(TaciturnError):
-    """An id that this agent never gave out."""
+    """An id that this agent has not assigned."""
 
 
 class ForgottenDecision(UnknownDecision):
-    """An id of a decision that was withdrawn, or that is older than the agent remembers."""
+    """The id of a decision that was withdrawn or evicted."""
 
 
 class AlreadyAnswered(TaciturnError):
-    """Feedback that cannot be taken: the arm is known, or the agent cannot take back what it has learned."""
+    """Feedback for a decision whose feedback is final: it is labelled, or the agent cannot undo what it learned."""
 
 
 class UnknownName(TaciturnError):
@@ -39,8 +39,8 @@ class UnknownName(TaciturnError):
 
 
 class InvalidData(TaciturnError):
-    """A file or array that cannot be a data set."""
+    """A file or array that is not a valid data set."""
 
 
 class DataUnavailable(TaciturnError):
-    """A data set that is neither on this machine nor to be had from its sources."""
+    """A data set that is neither on this machine nor available from its sources."""

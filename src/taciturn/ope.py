@@ -1,13 +1,14 @@
-"""Off-policy evaluation: what another policy would have earned, from a log in which many rewards were never heard.
+"""Off-policy evaluation: the value of another policy, estimated from a log with missing rewards.
 
-A log holds N decisions: the arm a that was chosen, the probability p with which it was chosen, and the reward r if one
-was heard. Silence is not a reward of 0, it has a probability of its own: o is 1 where the reward was heard and else 0,
-and q is the probability that it would be. With the target's probability π of the logged arm, every estimator weighs by
+A log holds N decisions: the arm a that was chosen, the probability p with which it was chosen, and the reward r if it
+was observed. A missing reward is not a reward of 0: o is 1 where the reward was observed and 0 where it is missing, and
+q is the probability of o = 1. With the target's probability π of the logged arm, every estimator weights by
 
     w = π(a|x) / p · o / q
 
-and relies on three things: p and q are right; p > 0 wherever π > 0; and, given context and arm, silence does not depend
-on the reward. What the log can tell against the first two stands in `Estimate.warnings`; it cannot tell of the third.
+and assumes that p and q are correct, that p > 0 wherever π > 0, and that silence does not depend on the reward given
+context and arm. Evidence in the log against the first two is reported in `Estimate.warnings`; the third cannot be
+checked.
 """
 
 from collections.abc import Mapping
@@ -23,15 +24,15 @@ from taciturn.validate import LARGEST, check_number
 Floats = NDArray[np.float64]
 
 SMALLEST = 1e-30
-"""The smallest probability of something that did happen; below it, squared weights leave the range of numbers."""
+"""The smallest probability of an event that happened; below it, squared weights overflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Log:
-    """What was decided and what came of it; what does not fit together is refused.
+    """Logged decisions; inconsistent arrays are refused.
 
-    `arms` (N,) are places from 0; `rewards` (N,) go from 0 to 1, NaN or None where none was heard; `propensities` (N,)
-    are the probabilities, above 0, with which these arms were chosen.
+    `arms` (N,) are indices from 0; `rewards` (N,) are from 0 to 1, NaN or None where missing; `propensities` (N,) are
+    the probabilities, above 0, with which these arms were chosen.
     """
 
     arms: NDArray[np.int64]
@@ -39,12 +40,12 @@ class Log:
     propensities: Floats
 
     def __post_init__(self) -> None:
-        """Check every row."""
-        arms = _places("arms", self.arms)
+        """Validate every row."""
+        arms = _indices("arms", self.arms)
         if len(arms) < 2:
             raise TaciturnError(f"the log has {len(arms)} decisions; at least 2 are needed")
         rewards = _numbers("rewards", self.rewards, arms.shape)
-        propensities = _probable("propensities", self.propensities, arms.shape)
+        propensities = _probabilities("propensities", self.propensities, arms.shape)
         silent = np.isnan(rewards)
         _require("rewards", rewards, silent | ((rewards >= 0) & (rewards <= 1)), "from 0 to 1, or NaN for silence,")
         object.__setattr__(self, "arms", arms)
@@ -53,7 +54,7 @@ class Log:
 
     @classmethod
     def of(cls, log: Any) -> "Log":
-        """A log from a mapping with `arms`, `rewards` and `propensities`, as `agent.log()` returns it."""
+        """Return a log from a mapping with `arms`, `rewards` and `propensities`, as `agent.log()` returns it."""
         if isinstance(log, cls):
             return log
         names = ("arms", "rewards", "propensities")
@@ -63,18 +64,17 @@ class Log:
 
     @property
     def heard(self) -> NDArray[np.bool_]:
-        """Whether the reward was heard (N,)."""
+        """Whether the reward was observed (N,)."""
         return ~np.isnan(self.rewards)
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The value of a target policy, and how far to trust it.
+    """The value of a target policy, with diagnostics.
 
-    `usable` counts the rows with w > 0, all that the target is judged by; `effective` is how many rows of equal weight
-    would say as much, (Σw)² / Σw²; `weight` is the mean of w, which would be 1 on an endless log. `support` is the
-    largest share of the target's probability that can have been in the log: where p = 1, no other arm was. `warnings`
-    says in a line each what speaks against the estimate.
+    `usable` is the number of rows with w > 0; `effective` is the effective sample size (Σw)² / Σw²; `weight` is the
+    mean of w, whose expectation is 1. `support` is an upper bound on the share of the target's probability that the log
+    can contain: where p = 1, no other arm was possible. `warnings` has one line for each reason to doubt the estimate.
     """
 
     value: float
@@ -92,38 +92,38 @@ class Estimate:
 
 
 def ips(log: Any, target: Any, *, observation: Any = None) -> Estimate:
-    """Inverse propensity scoring (Horvitz & Thompson 1952): `mean(w·r)`, unbiased, and wide where weights are large.
+    """Inverse propensity scoring (Horvitz & Thompson 1952): `mean(w·r)`, unbiased; its variance grows with the weights.
 
     Arguments:
         log: an `ope.Log`, or a mapping with the same names, as `agent.log()` returns.
-        target: the policy to judge: its probabilities (N, K) of all arms at each decision, or the arms (N,) it takes.
-        observation: q, the probability that a reward is heard: one number, one for each row (N,), or "by-arm", the
-            share heard among the log's decisions for the arm. It may be left out where nothing is silent.
+        target: the policy to evaluate: its probabilities (N, K) of all arms at each decision, or its arms (N,).
+        observation: q, the probability that a reward is observed: one number, one for each row (N,), or "by-arm", the
+            share observed among the log's decisions for the arm. It may be omitted where no reward is missing.
     """
     log = Log.of(log)
-    chance, hearing = _weights(log, _target(log, target), observation)
-    return _estimate(log, chance, hearing, _where_heard(log, chance * hearing * log.rewards))
+    choice, observed = _weights(log, _target(log, target), observation)
+    return _estimate(log, choice, observed, _zero_where_missing(log, choice * observed * log.rewards))
 
 
 def snips(log: Any, target: Any, *, observation: Any = None) -> Estimate:
-    """Self-normalised IPS (Swaminathan & Joachims 2015): `v = Σ(w·r) / Σw`, always within the rewards that were heard.
+    """Self-normalized IPS (Swaminathan & Joachims 2015): `v = Σ(w·r) / Σw`, always within the observed rewards.
 
-    It trades a bias of order 1/N for a smaller variance, and moves with the rewards: a constant added to all of them is
-    added to the value. The standard error is that of `w·(r − v) / mean(w)` (delta method). Arguments as for `ips`.
+    It trades a bias of order 1/N for a smaller variance, and is equivariant: a constant added to all rewards is added
+    to the value. The standard error is that of `w·(r − v) / mean(w)` (delta method). Arguments as for `ips`.
     """
     log = Log.of(log)
-    chance, hearing = _weights(log, _target(log, target), observation)
-    share = chance * hearing / (chance * hearing).max()
+    choice, observed = _weights(log, _target(log, target), observation)
+    share = choice * observed / (choice * observed).max()
     share /= share.mean()
-    value = _where_heard(log, share * log.rewards).mean()
-    return _estimate(log, chance, hearing, value + _where_heard(log, share * (log.rewards - value)))
+    value = _zero_where_missing(log, share * log.rewards).mean()
+    return _estimate(log, choice, observed, value + _zero_where_missing(log, share * (log.rewards - value)))
 
 
 def dr(log: Any, target: Any, model: Any, *, observation: Any = None) -> Estimate:
     """Doubly robust (Dudík, Langford & Li 2011): `mean(Σ_k π(k|x)·m(x,k) + w·(r − m(x,a)))`.
 
-    Unbiased if the model is right or if p and q are, and narrow as far as the model is good. The model must not have
-    learned from the row that it is asked about (`ridge_model` keeps to this).
+    Unbiased if the model is right or if p and q are; the better the model, the lower the variance. The model's
+    prediction for a row must not depend on that row's reward (as `ridge_model` ensures by cross-fitting).
 
     Arguments:
         log: as for `ips`.
@@ -135,24 +135,24 @@ def dr(log: Any, target: Any, model: Any, *, observation: Any = None) -> Estimat
     policy = _target(log, target)
     m = _numbers("model", model, (len(log.arms), policy.shape[1] if policy.ndim == 2 else None))
     _require("model", m, np.abs(m) <= LARGEST, f"up to {LARGEST:g}")
-    for name, places in (("arms", log.arms), ("target", policy if policy.ndim == 1 else log.arms)):
-        _require(name, places, places < m.shape[1], f"below {m.shape[1]}, the columns of model,")
+    for name, indices in (("arms", log.arms), ("target", policy if policy.ndim == 1 else log.arms)):
+        _require(name, indices, indices < m.shape[1], f"below {m.shape[1]}, the columns of model,")
     direct = _pick(m, policy) if policy.ndim == 1 else np.einsum("nk,nk->n", policy, m)
-    chance, hearing = _weights(log, policy, observation)
-    surprise = chance * hearing * (log.rewards - _pick(m, log.arms))
-    return _estimate(log, chance, hearing, direct + _where_heard(log, surprise))
+    choice, observed = _weights(log, policy, observation)
+    surprise = choice * observed * (log.rewards - _pick(m, log.arms))
+    return _estimate(log, choice, observed, direct + _zero_where_missing(log, surprise))
 
 
 def ridge_model(contexts: Any, log: Any, arms: int, *, observation: Any = None, penalty: float = 1.0) -> Floats:
-    """Expected rewards (N, K) for `dr`: one ridge regression an arm on the rewards that were heard, weighed by 1/q.
+    """Return expected rewards (N, K) for `dr`: one ridge regression per arm on the observed rewards, weighted by 1/q.
 
-    Cross-fitted: even rows are predicted from odd ones and odd from even, so that no row is judged by a model which
-    saw its reward. An arm that was not heard in a half gets that half's mean reward.
+    Cross-fitted: even rows are predicted from odd ones and odd from even, so that no prediction depends on the reward
+    of its own row. An arm without an observed reward in a half gets the mean reward of that half.
 
     Arguments:
         contexts: features (N, D) of the decisions.
         log: as for `ips`.
-        arms: K, how many there are.
+        arms: K, the number of arms.
         observation: as for `ips`.
         penalty: λ on the squared weights, not on the intercept.
     """
@@ -161,66 +161,70 @@ def ridge_model(contexts: Any, log: Any, arms: int, *, observation: Any = None, 
     log = Log.of(log)
     check_number("arms", arms, 2, whole=True)
     check_number("penalty", penalty, 1e-9)
-    _require("arms", log.arms, log.arms < arms, f"below {arms}, how many there are,")
+    _require("arms", log.arms, log.arms < arms, f"below {arms}, the number of arms,")
     X = _numbers("contexts", contexts, (len(log.arms), None))
     _require("contexts", X, np.abs(X) <= LARGEST, f"up to {LARGEST:g}")
-    hearing = _hearing(log, _observation(log, observation))
+    inverse_q = _observation_weights(log, _observation(log, observation))
     model = np.empty((len(X), arms))
     odd = np.arange(len(X)) % 2 == 1
     for half in (odd, ~odd):
         known = half & log.heard
         if not known.any():
-            raise TaciturnError("no reward was heard in one half of the log; a model needs some in even and odd rows")
-        model[~half] = np.average(log.rewards[known], weights=hearing[known])
+            raise TaciturnError(
+                "one half of the log has no observed reward; a model needs some in even and in odd rows"
+            )
+        model[~half] = np.average(log.rewards[known], weights=inverse_q[known])
         for arm in np.unique(log.arms[known]):
             rows = known & (log.arms == arm)
-            ridge = Ridge(penalty, solver="svd").fit(X[rows], log.rewards[rows], sample_weight=hearing[rows])
+            ridge = Ridge(penalty, solver="svd").fit(X[rows], log.rewards[rows], sample_weight=inverse_q[rows])
             model[~half, arm] = ridge.predict(X[~half]).clip(0, 1)
     return model
 
 
 def _weights(log: Log, policy: NDArray[Any], observation: Any) -> tuple[Floats, Floats]:
-    """The two factors of w, (N,) each: π/p for the choice of the arm and o/q for hearing of it."""
-    chance = (_pick(policy, log.arms) if policy.ndim == 2 else policy == log.arms) / log.propensities
+    """Return the two factors of w, (N,) each: π/p for the choice of the arm, and o/q for observing its reward."""
+    choice = (_pick(policy, log.arms) if policy.ndim == 2 else policy == log.arms) / log.propensities
     q = _observation(log, observation)
-    lost = (q == 0) & (chance > 0)
+    lost = (q == 0) & (choice > 0)
     if lost.any():
         arm = log.arms[lost][0]
-        raise TaciturnError(f"arm {arm} was never heard of, so 'by-arm' cannot tell; give observation as probabilities")
-    hearing = _hearing(log, q)
-    if not (chance * hearing > 0).any():
-        raise TaciturnError("no reward was heard for an arm that the target takes; this log cannot judge it")
-    return chance, hearing
+        raise TaciturnError(
+            f"no reward of arm {arm} was observed, so 'by-arm' gives q = 0; give observation as numbers"
+        )
+    observed = _observation_weights(log, q)
+    if not (choice * observed > 0).any():
+        raise TaciturnError("no reward of an arm that the target chooses was observed; this log cannot evaluate it")
+    return choice, observed
 
 
 def _observation(log: Log, observation: Any) -> Floats:
-    """The probability q (N,) that the reward of each decision is heard; 0 for arms never heard of "by-arm"."""
+    """Return the probability q (N,) that each reward is observed; 0 "by-arm" for arms without an observed reward."""
     silent = int((~log.heard).sum())
     forms = "a probability, one for each row, or 'by-arm'"
     if observation is None:
         if silent:
-            raise TaciturnError(f"{silent} of {len(log.arms)} rewards are silent: give observation, {forms}")
+            raise TaciturnError(f"{silent} of {len(log.arms)} rewards are missing: give observation, {forms}")
         return np.ones(len(log.arms))
     if isinstance(observation, str):
         if observation != "by-arm":
             raise TaciturnError(f"observation={observation!r} is not allowed; {forms} is")
-        _, place, count = np.unique(log.arms, return_inverse=True, return_counts=True)
-        return np.asarray((np.bincount(place, weights=log.heard) / count)[place])
+        _, inverse, count = np.unique(log.arms, return_inverse=True, return_counts=True)
+        return np.asarray((np.bincount(inverse, weights=log.heard) / count)[inverse])
     given = _array("observation", observation)
-    return np.broadcast_to(_probable("observation", given, log.arms.shape if given.ndim else ()), log.arms.shape)
+    return np.broadcast_to(_probabilities("observation", given, log.arms.shape if given.ndim else ()), log.arms.shape)
 
 
-def _estimate(log: Log, chance: Floats, hearing: Floats, terms: Floats) -> Estimate:
-    """The mean of the terms (N,), its standard error, and what the weights have to say about it."""
-    weights = chance * hearing
+def _estimate(log: Log, choice: Floats, observed: Floats, terms: Floats) -> Estimate:
+    """Return the mean of the terms (N,) with its standard error, and the diagnostics of the weights."""
+    weights = choice * observed
     share = weights / weights.max()
     effective = float(share.sum() ** 2 / (share @ share))
-    support = float(np.where(log.propensities > 1 - 1e-9, np.minimum(chance, 1), 1).mean())
-    doubts = {
-        f"{1 - support:.1%} of the target's choices or more could not be in the log": support < 1 - 1e-9,
-        f"π/p is {chance.mean():.3g} on average, not 1: propensities are wrong or choices missing": _far_from_1(chance),
-        f"o/q is {hearing.mean():.3g} on average, not 1: the observation is wrong": _far_from_1(hearing),
-        f"all rests on {effective:.1f} effective rows: the interval may be too narrow": effective < 100,
+    support = float(np.where(log.propensities > 1 - 1e-9, np.minimum(choice, 1), 1).mean())
+    warnings = {
+        f"at least {1 - support:.1%} of the target's choices could not be in the log": support < 1 - 1e-9,
+        f"π/p is {choice.mean():.3g} on average, not 1: propensities are wrong or choices missing": _far_from_1(choice),
+        f"o/q is {observed.mean():.3g} on average, not 1: the observation is wrong": _far_from_1(observed),
+        f"there are only {effective:.1f} effective rows: the interval may be too narrow": effective < 100,
     }
     return Estimate(
         value=float(terms.mean()),
@@ -229,38 +233,38 @@ def _estimate(log: Log, chance: Floats, hearing: Floats, terms: Floats) -> Estim
         effective=effective,
         weight=float(weights.mean()),
         support=support,
-        warnings=tuple(line for line, holds in doubts.items() if holds),
+        warnings=tuple(line for line, holds in warnings.items() if holds),
     )
 
 
 def _far_from_1(weights: Floats) -> bool:
-    """Whether the mean is further from 1 than four of its standard errors."""
+    """Whether the mean differs from 1 by more than four standard errors."""
     return bool(abs(weights.mean() - 1) > 4 * weights.std(ddof=1) / np.sqrt(len(weights)) + 1e-9)
 
 
-def _hearing(log: Log, q: Floats) -> Floats:
-    """The weights o/q (N,)."""
+def _observation_weights(log: Log, q: Floats) -> Floats:
+    """Return the weights o/q (N,)."""
     return np.divide(1.0, q, out=np.zeros(len(q)), where=log.heard)
 
 
-def _where_heard(log: Log, terms: Floats) -> Floats:
-    """Terms with the weight o/q: 0 where nothing was heard, whatever the reward would have been."""
+def _zero_where_missing(log: Log, terms: Floats) -> Floats:
+    """Return the terms (N,), 0 where the reward is missing: there r is NaN, and o/q is 0."""
     return np.where(log.heard, terms, 0.0)
 
 
 def _pick(values: NDArray[Any], arms: NDArray[np.int64]) -> NDArray[Any]:
-    """The value of one arm in each row."""
+    """Return the value (N,) of one arm in each row of (N, K)."""
     return np.take_along_axis(values, arms[:, None], axis=1)[:, 0]
 
 
-# The border.
+# Validation of arguments.
 
 
 def _target(log: Log, target: Any) -> NDArray[Any]:
-    """The target policy as probabilities (N, K) or as places (N,)."""
+    """Return the target policy as probabilities (N, K) or as indices of arms (N,)."""
     given = _array("target", target)
     if given.ndim == 1:
-        return _places("target", given, len(log.arms))
+        return _indices("target", given, len(log.arms))
     policy = _numbers("target", given, (len(log.arms), None))
     _require("arms", log.arms, log.arms < policy.shape[1], f"below {policy.shape[1]}, the columns of target,")
     _require("target", policy, (policy >= 0) & (policy <= 1 + 1e-5), "from 0 to 1")
@@ -272,21 +276,21 @@ def _target(log: Log, target: Any) -> NDArray[Any]:
 def _array(name: str, given: Any, dtype: Any = None) -> NDArray[Any]:
     try:
         return np.asarray(given, dtype=dtype)
-    except (TypeError, ValueError):  # ragged, or no numbers
+    except (TypeError, ValueError):  # ragged, or not numbers
         raise TaciturnError(f"{name}: not an array of numbers") from None
 
 
-def _places(name: str, given: Any, rows: int | None = None) -> NDArray[np.int64]:
-    places = _array(name, given)
-    if places.ndim != 1 or not np.issubdtype(places.dtype, np.integer) or rows not in (None, len(places)):
-        needed = f"{'N' if rows is None else rows} places of arms are needed"
-        raise TaciturnError(f"{name}: shape {places.shape} and type {places.dtype}; {needed}")
-    _require(name, places, places >= 0, "from 0")
-    return places.astype(np.int64)
+def _indices(name: str, given: Any, rows: int | None = None) -> NDArray[np.int64]:
+    indices = _array(name, given)
+    if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer) or rows not in (None, len(indices)):
+        needed = f"{'N' if rows is None else rows} indices of arms are needed"
+        raise TaciturnError(f"{name}: shape {indices.shape} and type {indices.dtype}; {needed}")
+    _require(name, indices, indices >= 0, "from 0")
+    return indices.astype(np.int64)
 
 
 def _numbers(name: str, given: Any, shape: tuple[int | None, ...]) -> Floats:
-    """An array of numbers; None in the shape is any length."""
+    """Return an array of numbers; None in the shape is any length."""
     values = _array(name, given, np.float64)
     fits = values.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, values.shape, strict=True))
     if not fits or 0 in values.shape:
@@ -295,15 +299,15 @@ def _numbers(name: str, given: Any, shape: tuple[int | None, ...]) -> Floats:
     return values
 
 
-def _probable(name: str, given: Any, shape: tuple[int | None, ...]) -> Floats:
-    """Probabilities of what did happen, or can."""
+def _probabilities(name: str, given: Any, shape: tuple[int | None, ...]) -> Floats:
+    """Return probabilities above 0."""
     values = _numbers(name, given, shape)
     _require(name, values, (values >= SMALLEST) & (values <= 1), f"above 0 (at least {SMALLEST:g}) and up to 1")
     return values
 
 
 def _require(name: str, values: NDArray[Any], good: NDArray[np.bool_], what: str) -> None:
-    """Raise with the first value that is not good, and its place."""
+    """Raise with the first value that is not good, and its index."""
     if not good.all():
-        place = tuple(np.argwhere(~good)[0].tolist())
-        raise TaciturnError(f"{name}{list(place) or ''}={values[place]:g} is not allowed; a number {what} is")
+        index = tuple(np.argwhere(~good)[0].tolist())
+        raise TaciturnError(f"{name}{list(index) or ''}={values[index]:g} is not allowed; a number {what} is")

@@ -1,3 +1,5 @@
+"""The gymnasium adapter: streams as environments, and agents in any environment."""
+
 import copy
 import sys
 
@@ -13,25 +15,25 @@ from taciturn.experiments.checks import toy_data
 
 
 @pytest.mark.parametrize("missing", [0.0, "reward:0.5"])
-def test_gymnasiums_own_checker_has_nothing_to_say(missing):
+def test_gymnasiums_environment_checker_passes(missing):
     stream = taciturn.Stream(toy_data(), missing=missing)
-    gym.register("taciturn/Stream-v0", TaciturnEnv)  # what has a name is checked more thoroughly
+    gym.register("taciturn/Stream-v0", TaciturnEnv)  # registered environments are checked more thoroughly
     try:
         check_env(gym.make("taciturn/Stream-v0", stream=stream).unwrapped)  # warnings are errors here
     finally:
         del gym.registry["taciturn/Stream-v0"]
 
 
-def test_an_episode_is_the_stream():
+def test_an_episode_is_one_pass_over_the_stream():
     stream = taciturn.Stream(toy_data(), missing=0.5, seed=3)
     env = TaciturnEnv(stream)
     observation, _ = env.reset()
     for count, round in enumerate(stream, start=1):
         np.testing.assert_array_equal(observation, round.context.toarray()[0])
-        answer = stream.respond(round, stream.arms[count % 3])
+        response = stream.respond(round, stream.arms[count % 3])
         observation, reward, terminated, truncated, info = env.step(np.int64(count % 3))
-        assert info == {"reward_observed": answer is not None}
-        assert reward == (0.0 if answer is None else answer)
+        assert info == {"reward_observed": response is not None}
+        assert reward == (0.0 if response is None else response)
         assert (terminated, truncated) == (count == len(stream), False)
     with pytest.raises(TaciturnError, match="call reset first"):
         env.step(np.int64(0))
@@ -40,7 +42,7 @@ def test_an_episode_is_the_stream():
 
 
 @pytest.mark.parametrize("method", ["linucb", "viewucb"])
-def test_an_agent_is_told_in_gymnasium_what_evaluate_tells_it(method):
+def test_an_agent_receives_the_same_rewards_as_in_evaluate(method):
     stream = taciturn.Stream(toy_data(), missing=0.4, seed=1)
     trace = taciturn.evaluate(taciturn.make(method, arms=stream.arms), stream)
     agent = taciturn.make(method, arms=stream.arms)
@@ -49,15 +51,15 @@ def test_an_agent_is_told_in_gymnasium_what_evaluate_tells_it(method):
     assert np.isnan(trace.rewards).sum() == round(0.4 * len(stream))
 
 
-def test_the_agent_goes_on_over_episodes():
+def test_the_agent_keeps_learning_over_episodes():
     stream = taciturn.Stream(toy_data(), seed=0)
-    told = run(taciturn.LinUCB(arms=stream.arms), TaciturnEnv(stream), episodes=3).reshape(3, -1)
-    assert told.shape[1] == len(stream)
-    assert told[2].mean() > told[0].mean()
+    rewards = run(taciturn.LinUCB(arms=stream.arms), TaciturnEnv(stream), episodes=3).reshape(3, -1)
+    assert rewards.shape[1] == len(stream)
+    assert rewards[2].mean() > rewards[0].mean()
 
 
-class Announced(gym.ObservationWrapper):
-    """Somebody else's environment: a picture as observation, actions from 5, and a word about silence now and then."""
+class OtherEnv(gym.ObservationWrapper):
+    """An environment of another kind: 2-d observations, actions from 5, and every third reward missing."""
 
     def __init__(self, env, actions):
         super().__init__(env)
@@ -75,28 +77,27 @@ class Announced(gym.ObservationWrapper):
         return self.observation(observation), reward, terminated, truncated, info
 
 
-def test_any_environment_with_discrete_actions_and_a_box():
+def test_any_environment_with_discrete_actions_and_a_box_is_accepted():
     env, actions = gym.make("CartPole-v1"), []
     env.reset(seed=0)
     agent = taciturn.LinUCB(arms=["left", "right"])
-    told = run(agent, Announced(env, actions), episodes=2)
-    places = agent.log()["arms"]
-    assert actions == (places + 5).tolist()
-    assert len(told) == len(actions)
-    np.testing.assert_array_equal(np.flatnonzero(np.isnan(told)), np.arange(2, len(told), 3))
-    np.testing.assert_array_equal(agent.log()["rewards"], told)
+    received = run(agent, OtherEnv(env, actions), episodes=2)
+    assert actions == (agent.log()["arms"] + 5).tolist()
+    assert len(received) == len(actions)
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(received)), np.arange(2, len(received), 3))
+    np.testing.assert_array_equal(agent.log()["rewards"], received)
 
 
-def test_a_copy_of_an_environment_goes_on_alone():
+def test_a_copy_of_an_environment_is_independent():
     env = TaciturnEnv(taciturn.Stream(toy_data()))
     env.reset()
     other = copy.deepcopy(env)
-    here, there = env.step(np.int64(0)), other.step(np.int64(0))
-    np.testing.assert_array_equal(here[0], there[0])
-    assert here[1:] == there[1:]
+    original, copied = env.step(np.int64(0)), other.step(np.int64(0))
+    np.testing.assert_array_equal(original[0], copied[0])
+    assert original[1:] == copied[1:]
 
 
-def test_what_does_not_fit_is_refused():
+def test_unsuitable_environments_agents_and_actions_are_refused():
     data = toy_data()
     env = TaciturnEnv(taciturn.Stream(data))
     agent = taciturn.LinUCB(arms=data.arms)
@@ -117,7 +118,7 @@ def test_what_does_not_fit_is_refused():
         run(taciturn.LinUCB(arms=3), gym.make("Acrobot-v1"))
 
 
-def test_without_gymnasium_the_extra_is_named(monkeypatch):
+def test_without_gymnasium_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.delitem(sys.modules, "taciturn.adapters.gymnasium")
     with pytest.raises(ImportError, match=r"pip install '.\[gymnasium\]' in a checkout"):

@@ -1,4 +1,4 @@
-"""Against obp's own estimators where it is installed; see the fixture for how little of it that needs."""
+"""The obp adapter, compared with obp's own estimators where obp is installed."""
 
 import importlib
 import importlib.util
@@ -20,10 +20,10 @@ ARMS = toy_data().arms
 
 @pytest.fixture(scope="module")
 def obp():
-    """obp's estimators and checks: its real files, without its packages' __init__, which import all of PyTorch.
+    """obp's estimators and checks, imported without its packages' __init__, which import PyTorch.
 
-    `obp.utils` names torch and pandas, but the functions used here do not touch them, so empty modules stand in while
-    it is imported.
+    `obp.utils` imports torch and pandas, but the functions used here do not need them, so empty modules replace them
+    during the import.
     """
     found = importlib.util.find_spec("obp")
     if found is None:
@@ -46,18 +46,18 @@ def obp():
 
 
 def log_of(rows, silence, seed=0):
-    """A log of random choices; which rewards are heard depends on the arm. Returns what any estimate should be, too."""
+    """Return a log of random choices whose silence depends on the arm, and the value that estimates should have."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, 4))
     behaviour = rng.dirichlet([2.0, 2.0, 2.0], rows)
     arms = (behaviour.cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1)
     worth = 1 / (1 + np.exp(-X[:, :3] - [1.5, 0.0, -1.5]))
     rewards = (rng.random(rows) < worth[np.arange(rows), arms]).astype(float)
-    hearing = 1 - np.array(silence)[arms]
-    rewards[rng.random(rows) >= hearing] = np.nan
+    q = 1 - np.array(silence)[arms]
+    rewards[rng.random(rows) >= q] = np.nan
     target = worth / worth.sum(axis=1, keepdims=True)
     log = {"arms": arms, "rewards": rewards, "propensities": behaviour[np.arange(rows), arms]}
-    return log, X, hearing, target, float((target * worth).sum(axis=1).mean())
+    return log, X, q, target, float((target * worth).sum(axis=1).mean())
 
 
 def estimate(estimator, feedback, target):
@@ -65,22 +65,22 @@ def estimate(estimator, feedback, target):
     return estimator.estimate_policy_value(action_dist=target[:, :, None], **taken)
 
 
-def test_obps_estimators_agree_with_taciturns_on_a_log_full_of_silence(obp):
-    log, X, hearing, target, truth = log_of(20_000, silence=(0.1, 0.5, 0.8))
-    feedback = to_obp(log, X, arms=ARMS, observation=hearing)
-    heard = ~np.isnan(log["rewards"])
+def test_obps_estimators_agree_with_ope_on_a_log_with_missing_rewards(obp):
+    log, X, q, target, truth = log_of(20_000, silence=(0.1, 0.5, 0.8))
+    feedback = to_obp(log, X, arms=ARMS, observation=q)
+    observed = ~np.isnan(log["rewards"])
     obp.check_feedback(**{name: feedback[name] for name in ("context", "action", "reward", "position", "pscore")})
-    snipw = estimate(obp.SelfNormalizedInverseProbabilityWeighting(), feedback, target[heard])
-    ipw = estimate(obp.InverseProbabilityWeighting(), feedback, target[heard])
-    assert snipw == pytest.approx(ope.snips(log, target, observation=hearing).value, rel=1e-9)
-    assert ipw == pytest.approx(ope.ips(log, target, observation=hearing).value, rel=1e-9)
+    snipw = estimate(obp.SelfNormalizedInverseProbabilityWeighting(), feedback, target[observed])
+    ipw = estimate(obp.InverseProbabilityWeighting(), feedback, target[observed])
+    assert snipw == pytest.approx(ope.snips(log, target, observation=q).value, rel=1e-9)
+    assert ipw == pytest.approx(ope.ips(log, target, observation=q).value, rel=1e-9)
     assert snipw == pytest.approx(truth, abs=0.03)
     assert ipw == pytest.approx(truth, abs=0.03)
-    unaware = feedback | {"pscore": log["propensities"][heard]}  # that silence depends on the arm
-    assert abs(estimate(obp.SelfNormalizedInverseProbabilityWeighting(), unaware, target[heard]) - truth) > 0.03
+    unaware = feedback | {"pscore": log["propensities"][observed]}  # ignores that silence depends on the arm
+    assert abs(estimate(obp.SelfNormalizedInverseProbabilityWeighting(), unaware, target[observed]) - truth) > 0.03
 
 
-def test_where_all_is_heard_the_log_goes_as_it_is(obp):
+def test_without_missing_rewards_pscore_is_the_propensity(obp):
     log, X, _, target, _ = log_of(500, silence=(0.0, 0.0, 0.0))
     feedback = to_obp(log, X, arms=ARMS)
     np.testing.assert_allclose(feedback["pscore"], log["propensities"], rtol=1e-15)
@@ -88,43 +88,43 @@ def test_where_all_is_heard_the_log_goes_as_it_is(obp):
     assert value == pytest.approx(ope.ips(log, target).value, rel=1e-9)
 
 
-def test_an_agents_own_log_goes_to_obp(obp):
+def test_the_log_of_an_agent_is_converted(obp):
     stream = taciturn.Stream(toy_data(), missing=0.3, seed=2)
     agent = taciturn.LinUCB(arms=ARMS, epsilon=0.4)
     taciturn.evaluate(agent, stream)
     contexts = sp.vstack([round.context for round in stream])
     log = agent.log()
     feedback = to_obp(log, contexts, arms=agent.arm_names, observation=0.7)
-    heard = ~np.isnan(log["rewards"])
-    assert feedback["n_rounds"] == heard.sum()
+    observed = ~np.isnan(log["rewards"])
+    assert feedback["n_rounds"] == observed.sum()
     assert feedback["n_actions"] == 3
-    np.testing.assert_array_equal(feedback["context"], contexts.toarray()[heard])
-    np.testing.assert_array_equal(feedback["action"], log["arms"][heard])
-    np.testing.assert_array_equal(feedback["reward"], log["rewards"][heard])
-    np.testing.assert_allclose(feedback["pscore"], 0.7 * log["propensities"][heard] / heard.mean())
+    np.testing.assert_array_equal(feedback["context"], contexts.toarray()[observed])
+    np.testing.assert_array_equal(feedback["action"], log["arms"][observed])
+    np.testing.assert_array_equal(feedback["reward"], log["rewards"][observed])
+    np.testing.assert_allclose(feedback["pscore"], 0.7 * log["propensities"][observed] / observed.mean())
     assert feedback["position"] is feedback["action_context"] is None
     target = np.eye(3)[stream.truth[3:]]
-    value = estimate(obp.SelfNormalizedInverseProbabilityWeighting(), feedback, target[heard])
+    value = estimate(obp.SelfNormalizedInverseProbabilityWeighting(), feedback, target[observed])
     assert value == pytest.approx(1.0)  # the policy that is always right
 
 
-def test_what_cannot_be_a_log_is_refused():
-    log, X, hearing, *_ = log_of(50, silence=(0.2, 0.5, 0.5))
+def test_an_inconsistent_log_is_refused():
+    log, X, q, *_ = log_of(50, silence=(0.2, 0.5, 0.5))
     silent = int(np.isnan(log["rewards"]).sum())
-    with pytest.raises(TaciturnError, match=f"{silent} of 50 rewards are silent: give observation"):
+    with pytest.raises(TaciturnError, match=f"{silent} of 50 rewards are missing: give observation"):
         to_obp(log, X, arms=ARMS)
     with pytest.raises(TaciturnError, match="each needs one"):
         to_obp(log, X[1:], arms=ARMS, observation=0.5)
     with pytest.raises(TaciturnError, match="one for each of 50 rows"):
-        to_obp(log, X, arms=ARMS, observation=hearing[1:])
+        to_obp(log, X, arms=ARMS, observation=q[1:])
     for wrong in (0.0, 1.5, np.nan):
         with pytest.raises(TaciturnError, match="observation of rows"):
             to_obp(log, X, arms=ARMS, observation=wrong)
     with pytest.raises(TaciturnError, match="propensities of rows"):
         to_obp(log | {"propensities": np.zeros(50)}, X, arms=ARMS, observation=0.5)
-    with pytest.raises(TaciturnError, match="2 arms do not have"):
+    with pytest.raises(TaciturnError, match="outside 0 to 1, the indices of arms"):
         to_obp(log, X, arms=ARMS[:2], observation=0.5)
-    with pytest.raises(TaciturnError, match="none of 50 rewards"):
+    with pytest.raises(TaciturnError, match="all 50 rewards are missing"):
         to_obp(log | {"rewards": np.full(50, np.nan)}, X, arms=ARMS, observation=0.5)
 
 
@@ -136,7 +136,7 @@ def rounds_at_random(rows=200, seed=1):
 
 
 @pytest.mark.parametrize("method", ["linucb", "viewucb"])
-def test_replay_keeps_the_rounds_in_which_the_agent_would_have_done_the_same(method):
+def test_replay_keeps_the_rounds_in_which_the_agent_chooses_the_logged_action(method):
     feedback, agent = rounds_at_random(), taciturn.make(method, arms=ARMS)
     rounds = replay(agent, feedback)
     assert 40 < len(rounds) < 120
@@ -148,7 +148,7 @@ def test_replay_keeps_the_rounds_in_which_the_agent_would_have_done_the_same(met
     assert np.nanmean(log["rewards"]) > 0.7  # by chance it is a third
 
 
-def test_replay_learns_nothing_from_the_other_rounds():
+def test_replay_learns_nothing_from_other_rounds():
     feedback, agent, alone = rounds_at_random(), taciturn.LinUCB(arms=ARMS), taciturn.LinUCB(arms=ARMS)
     for row in replay(agent, feedback):
         decision = alone.decide(feedback["context"][row])
@@ -159,7 +159,7 @@ def test_replay_learns_nothing_from_the_other_rounds():
         np.testing.assert_array_equal(agent.decide(context).scores, alone.decide(context).scores)
 
 
-def test_replay_refuses_before_it_decides():
+def test_replay_refuses_bad_input_before_it_decides():
     log, X, *_ = log_of(30, silence=(0.0, 0.0, 0.0))
     feedback, agent = to_obp(log, X, arms=ARMS), taciturn.LinUCB(arms=ARMS)
     with pytest.raises(TaciturnError, match="there are 3 actions; the agent has 2 arms"):

@@ -1,3 +1,5 @@
+"""The river adapter, driven by river's own evaluation."""
+
 import math
 import sys
 
@@ -12,8 +14,8 @@ from taciturn.errors import TaciturnError, UnknownArm
 from taciturn.experiments.checks import toy_data
 
 
-class HeardSum(stats.Sum):
-    """river's own sum becomes NaN with the first silence."""
+class ObservedSum(stats.Sum):
+    """A sum that skips NaN; river's own becomes NaN with the first missing reward."""
 
     def update(self, x):
         if not math.isnan(x):
@@ -21,7 +23,7 @@ class HeardSum(stats.Sum):
 
 
 def logged(silent=0.0, seed=0):
-    """Rounds whose arm was taken at random, as river's history and as obp's dictionary; NaN where nothing was heard."""
+    """Return rounds with uniformly random arms, as river's history and as obp's dictionary; NaN is silence."""
     data, rng = toy_data(300), np.random.default_rng(seed)
     X = data.X.toarray()
     actions = rng.integers(len(data.arms), size=len(X))
@@ -35,37 +37,38 @@ def logged(silent=0.0, seed=0):
 
 @pytest.mark.parametrize("method", ["linucb", "viewucb"])
 @pytest.mark.parametrize("silent", [0.0, 0.4])
-def test_river_replays_a_log_on_an_agent_as_taciturn_does(method, silent):
+def test_rivers_replay_of_a_log_equals_ours(method, silent):
     arms, history, feedback = logged(silent)
     policy, agent = TaciturnPolicy(taciturn.make(method, arms=arms)), taciturn.make(method, arms=arms)
-    total, used = bandit.evaluate_offline(policy, history, HeardSum())
+    total, used = bandit.evaluate_offline(policy, history, ObservedSum())
     rounds = replay(agent, feedback)
     assert used == len(rounds)
     assert total.get() == np.nansum(feedback["reward"][rounds])
-    answers, expected = policy.agent.log()["rewards"], feedback["reward"][rounds]
-    np.testing.assert_array_equal(answers[: len(rounds)], expected)
+    received, expected = policy.agent.log()["rewards"], feedback["reward"][rounds]
+    np.testing.assert_array_equal(received[: len(rounds)], expected)
 
 
-def test_an_agent_learns_in_rivers_hands():
+def test_an_agent_learns_in_rivers_evaluation():
     arms, history, _ = logged()
-    chance, tried = bandit.evaluate_offline(bandit.RandomPolicy(seed=0), history)
-    earned, used = bandit.evaluate_offline(TaciturnPolicy(taciturn.LinUCB(arms=arms)), history)
+    random_total, tried = bandit.evaluate_offline(bandit.RandomPolicy(seed=0), history)
+    total, used = bandit.evaluate_offline(TaciturnPolicy(taciturn.LinUCB(arms=arms)), history)
     assert used > 60
-    assert earned.get() / used > 0.8
-    assert chance.get() / tried < 0.5
+    assert total.get() / used > 0.8
+    assert random_total.get() / tried < 0.5
 
 
-def test_silence_reaches_the_agent_and_only_counts_the_pull():
+def test_silence_is_passed_to_the_agent_and_only_counts_the_pull():
     policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"]))
     for reward in (1.0, None, math.nan):
         arm = policy.pull(["a", "b"], {"x": 1.0})
         policy.update(arm, {"x": 1.0}, reward)
     assert policy.agent.log()["states"].tolist() == ["rewarded", "silent", "silent"]
+    # river has no public access to its counts.
     assert policy._n == 3
     assert sum(policy._rewards[arm].n for arm in policy.ranking) == 1
 
 
-def test_only_arms_on_offer_are_pulled():
+def test_only_offered_arms_are_pulled():
     policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b", "c"]))
     for offered in (["b"], ["c"], ["b", "c"], ["c", "b", "a"]):
         arm = policy.pull(offered, {"x": 1.0})
@@ -84,12 +87,12 @@ def test_a_pull_without_an_update_is_withdrawn_by_the_next():
     assert policy.agent.health().withdrawn == 1
 
 
-def test_an_update_for_another_arm_or_a_late_one_is_learned_from():
+def test_an_update_for_another_arm_and_a_late_update_are_learned_from():
     arms = ["a", "b"]
     policy, other = TaciturnPolicy(taciturn.LinUCB(arms=arms)), taciturn.LinUCB(arms=arms)
     assert policy.pull(arms, {"x": 1.0, "y": 0.0}) == "a"
     policy.pull(arms, {"x": 0.0, "y": 1.0})
-    for arm, reward in (("b", 1), ("a", 0)):  # late, and once for an arm that the agent would not take now
+    for arm, reward in (("b", 1), ("a", 0)):  # both late, one for another arm than was pulled
         policy.update(arm, {"x": 1.0, "y": 0.0}, reward)
         other.feedback(other.decide({"x": 1.0, "y": 0.0}, allowed=[arm]).id, reward)
     log = policy.agent.log()
@@ -99,17 +102,17 @@ def test_an_update_for_another_arm_or_a_late_one_is_learned_from():
     assert policy.ranking == ["b", "a"]
 
 
-def test_a_clone_has_the_parameters_and_has_learned_nothing():
+def test_a_clone_has_equal_parameters_and_is_untrained():
     policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"], alpha=0.3))
     policy.update(policy.pull(["a", "b"], {"x": 1.0}), {"x": 1.0}, 1)
     clone = policy.clone()
     assert clone.agent.params == policy.agent.params
-    assert clone._n == 0
+    assert clone._n == 0  # see above
     assert len(clone.agent.log()["ids"]) == 0
     assert len(policy.agent.log()["ids"]) == 1
 
 
-def test_what_is_wrong_is_said():
+def test_bad_input_is_refused_and_the_pull_stays_pending():
     policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"]))
     with pytest.raises(TypeError, match="a context and a reward"):
         policy.update("a", {"x": 1.0})
@@ -122,7 +125,7 @@ def test_what_is_wrong_is_said():
     assert policy.agent.log()["rewards"].tolist() == [1.0]
 
 
-def test_without_river_the_extra_is_named(monkeypatch):
+def test_without_river_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "river", None)
     monkeypatch.delitem(sys.modules, "taciturn.adapters.river")
     with pytest.raises(ImportError, match=r"pip install '.\[river\]' in a checkout"):

@@ -1,3 +1,5 @@
+"""The scikit-learn adapter."""
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,15 +13,15 @@ from taciturn.experiments.checks import toy_data
 
 
 def decisions(silent=0.3, seed=0):
-    """Contexts, arms that somebody took, and their rewards; NaN is silence."""
+    """Return contexts, logged arms and their rewards; NaN is silence."""
     data, rng = toy_data(), np.random.default_rng(seed)
-    places = rng.integers(len(data.arms), size=len(data.y))
-    rewards = np.where(rng.random(len(data.y)) < silent, np.nan, places == data.y)
-    return data.X.toarray(), np.array(data.arms)[places], rewards
+    indices = rng.integers(len(data.arms), size=len(data.y))
+    rewards = np.where(rng.random(len(data.y)) < silent, np.nan, indices == data.y)
+    return data.X.toarray(), np.array(data.arms)[indices], rewards
 
 
 @pytest.mark.parametrize("method", ["linucb", "viewucb"])
-def test_partial_fit_is_decide_and_feedback(method):
+def test_partial_fit_equals_decide_and_feedback(method):
     X, arms, rewards = decisions()
     agent = taciturn.make(method, arms=toy_data().arms)
     by_hand = agent.fork()
@@ -34,11 +36,11 @@ def test_partial_fit_is_decide_and_feedback(method):
     np.testing.assert_array_equal(np.array(agent.arm_names)[log["arms"]], arms)
     np.testing.assert_array_equal(log["rewards"], rewards)
     np.testing.assert_array_equal(model.decision_function(X[:1])[0], by_hand.fork().decide(X[0]).scores)
-    assert len(agent.log()["ids"]) == 0  # the parameter stays as it was
+    assert len(agent.log()["ids"]) == 0  # the parameter is unchanged
 
 
 @pytest.mark.parametrize("method", ["linucb", "viewucb"])
-def test_predictions_leave_no_trace_and_know_nothing_of_each_other(method):
+def test_predictions_do_not_change_the_agent_or_each_other(method):
     X, arms, rewards = decisions()
     model = PartialFitAgent(taciturn.make(method, arms=toy_data().arms)).partial_fit(X, arms, rewards)
     chosen, scores = model.predict(X), model.decision_function(X)
@@ -50,7 +52,7 @@ def test_predictions_leave_no_trace_and_know_nothing_of_each_other(method):
     assert (chosen == np.array(toy_data().arms)[toy_data().y]).mean() > 0.9
 
 
-def test_a_clone_has_learned_nothing_and_keeps_the_labelled_start():
+def test_a_clone_is_untrained_and_keeps_the_labelled_start():
     X, arms, rewards = decisions()
     data = toy_data()
     agent = taciturn.LinUCB(arms=data.arms, alpha=0.2)
@@ -67,7 +69,7 @@ def test_a_clone_has_learned_nothing_and_keeps_the_labelled_start():
     assert model.set_params(agent=other).agent is other
 
 
-def test_arms_come_back_by_their_own_names():
+def test_predictions_are_the_users_names_of_arms():
     for names, kind in (([10, 20], "i"), (["a", "b"], "U"), ([("a", 1), None], "O")):
         model = PartialFitAgent(taciturn.LinUCB(arms=names)).partial_fit([[1.0], [1.0]], names, [1, 0])
         assert model.classes_.tolist() == names
@@ -76,7 +78,7 @@ def test_arms_come_back_by_their_own_names():
         assert chosen.dtype.kind == kind
 
 
-def test_what_is_wrong_is_refused_before_anything_is_learned():
+def test_bad_input_is_refused_before_anything_is_learned():
     model = PartialFitAgent(taciturn.LinUCB(arms=["a", "b"]))
     with pytest.raises(NotFittedError):
         model.predict([[1.0]])

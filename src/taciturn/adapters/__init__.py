@@ -1,1 +1,1 @@
-"""taciturn in the interfaces of other libraries; each adapter imports the one that it is for, and no other."""
+"""Adapters to the interfaces of other libraries; each imports only the library that it is for."""

@@ -1,4 +1,4 @@
-"""Logs for the Open Bandit Pipeline and from it. Its bandit feedback is a plain dictionary, so obp is not imported."""
+"""Logs in the Open Bandit Pipeline's format. Its bandit feedback is a plain dictionary, so obp is not imported."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,64 +13,63 @@ from taciturn.errors import TaciturnError
 
 
 def to_obp(log: Mapping[str, Any], contexts: Any, *, arms: Sequence[Arm], observation: Any = None) -> dict[str, Any]:
-    """The bandit feedback that obp's estimators take, from what `agent.log()` returns.
+    """Return the bandit feedback that obp's estimators take, from what `agent.log()` returns.
 
-    obp knows no silence, and a silent row as a reward of 0 would be an untruth. Rows of which no reward was heard are
-    left out, and `pscore` is how likely the arm was chosen and its reward heard, p·q, relative to the share of rows
-    that were heard. With it obp's estimators, which take means over the rows that are left, are right for all rows; a
-    pscore can be above 1.
+    obp has no missing rewards, and counting them as 0 would be biased. Rows without a reward are left out, and
+    `pscore = p·q·N / M` corrects for it: p is the propensity, q the probability of observing the reward, and M of N
+    rows have one. obp's estimators, which average over the M rows, then estimate the value over all N. A pscore can be
+    above 1.
 
     Arguments:
-        log: `arms` (N,) as places, `rewards` (N,) with NaN where none was heard, and `propensities` (N,).
+        log: `arms` (N,) as indices, `rewards` (N,) with NaN where missing, and `propensities` (N,).
         contexts: the features (N, D) of its rows, dense or sparse.
-        arms: the agent's arms; obp's actions are their places.
-        observation: q, the probability that a reward is heard: one number, or one a row (N,). It may be left out
-            where nothing is silent.
+        arms: the agent's arms; obp's actions are their indices.
+        observation: q, the probability that a reward is observed: one number, or one per row (N,). It may be omitted
+            where no reward is missing.
     """
     action, reward = np.asarray(log["arms"]), np.asarray(log["rewards"], float)
     context = contexts.toarray() if sp.issparse(contexts) else np.asarray(contexts, float)
-    heard = ~np.isnan(reward)
-    rows, silent = len(reward), int((~heard).sum())
+    observed = ~np.isnan(reward)
+    rows, silent = len(reward), int((~observed).sum())
     if context.ndim != 2 or len(context) != rows:
         raise TaciturnError(f"the contexts have shape {context.shape} and the log {rows} rows; each needs one")
     if silent == rows:
-        raise TaciturnError(f"none of {rows} rewards was heard; obp needs some")
+        raise TaciturnError(f"all {rows} rewards are missing; obp needs at least one")
     if silent and observation is None:
         raise TaciturnError(
-            f"{silent} of {rows} rewards are silent: give observation, a probability or one for each row"
+            f"{silent} of {rows} rewards are missing: give observation, a probability or one for each row"
         )
-    chance = np.asarray(1.0 if observation is None else observation, float)
-    if chance.shape not in ((), (rows,)):
-        raise TaciturnError(
-            f"observation has shape {chance.shape}; one number is needed, or one for each of {rows} rows"
-        )
-    chosen, chance = np.asarray(log["propensities"], float)[heard], np.broadcast_to(chance, rows)[heard]
-    for name, values in (("propensities", chosen), ("observation", chance)):
+    q = np.asarray(1.0 if observation is None else observation, float)
+    if q.shape not in ((), (rows,)):
+        raise TaciturnError(f"observation has shape {q.shape}; one number is needed, or one for each of {rows} rows")
+    p, q = np.asarray(log["propensities"], float)[observed], np.broadcast_to(q, rows)[observed]
+    for name, values in (("propensities", p), ("observation", q)):
         if not ((values > 0) & (values <= 1)).all():
             raise TaciturnError(f"{name} of rows with a reward must be probabilities, above 0 and at most 1")
-    if not ((action[heard] >= 0) & (action[heard] < len(arms))).all():
-        raise TaciturnError(f"the log has an arm at a place that {len(arms)} arms do not have")
+    if not ((action[observed] >= 0) & (action[observed] < len(arms))).all():
+        raise TaciturnError(f"the log has an arm index outside 0 to {len(arms) - 1}, the indices of arms")
     return {
         "n_rounds": rows - silent,
         "n_actions": len(arms),
-        "context": context[heard],
+        "context": context[observed],
         "action_context": None,
-        "action": action[heard].astype(np.int64),
+        "action": action[observed].astype(np.int64),
         "position": None,
-        "reward": reward[heard],
-        "pscore": chosen * chance * rows / (rows - silent),
+        "reward": reward[observed],
+        "pscore": p * q * rows / (rows - silent),
     }
 
 
 def replay(agent: BaseAgent, bandit_feedback: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Let an agent learn from logged rounds by rejection, and return the rounds that it learned from.
+    """Train an agent on logged rounds by rejection sampling, and return the indices of the rounds that it learned from.
 
-    It decides on every round. Where it takes the logged action, it hears the logged reward (NaN is silence); of all
-    others nothing is known, and they are withdrawn. With actions logged at random, the mean reward of the rounds
-    returned is what the agent would have earned (Li, Chu, Langford and Wang, 2011). Positions are not considered.
+    It decides on every round. Where it chooses the logged action, it receives the logged reward (NaN is silence);
+    other decisions are withdrawn, because their reward is unknown. If actions were logged uniformly at random, the mean
+    reward of the returned rounds is an unbiased estimate of the agent's own (Li, Chu, Langford and Wang, 2011).
+    Positions are ignored.
 
     Arguments:
-        agent: it has as many arms as there are actions; action k is its arm at place k.
+        agent: it has as many arms as there are actions; action k is its arm with index k.
         bandit_feedback: obp's dictionary, of which context, action, reward and n_actions are used.
     """
     contexts, actions = np.asarray(bandit_feedback["context"]), np.asarray(bandit_feedback["action"])

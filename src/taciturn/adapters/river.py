@@ -1,4 +1,4 @@
-"""A taciturn agent where river expects a contextual bandit policy."""
+"""A taciturn agent as a contextual bandit policy of river."""
 
 import math
 from collections.abc import Iterable
@@ -17,45 +17,45 @@ except ImportError as error:
 class TaciturnPolicy(bandit.base.ContextualPolicy):
     """Any taciturn agent as a river policy: `pull` decides, `update` gives feedback; None or NaN is silence.
 
-    river has no ids, so an update belongs to the last pull if arm and context are the same. Where they are not, the arm
-    was not the agent's choice, or the answer is late: the agent learns from it as from a decision with this one arm to
-    choose from. A pull that had no update when the next one comes was never carried out, as in river's replay of a
-    log, and is withdrawn; say so with None if it was carried out and nothing was heard.
+    river has no ids, so an update is matched to the last pull by arm and context. An update that does not match, for
+    another arm or too late, is learned from as a decision in which only that arm was allowed. A pull without an update
+    before the next pull was not carried out, as in river's replay of a log, and is withdrawn; update it with None if it
+    was carried out and the reward is missing.
 
     Arguments:
-        agent: it learns, and its arms are river's. A clone of the policy begins with a new agent of the same
-            parameters, as river's clones have learned nothing.
+        agent: it learns, and its arms are river's. A clone of the policy has a new, untrained agent with the same
+            parameters, as river expects of clones.
     """
 
     def __init__(self, agent: BaseAgent) -> None:
         super().__init__()
         self.agent = agent
-        self._open: tuple[int, Arm, dict[Any, Any]] | None = None  # the last pull: its id, arm and context
+        self._pending: tuple[int, Arm, dict[Any, Any]] | None = None  # id, arm and context of the last pull
 
     def _get_params(self) -> dict[str, Any]:
         return {"agent": type(self.agent)(**self.agent.params)}
 
-    def _pull(self, arm_ids: Iterable[Arm], context: dict[Any, Any]) -> Any:  # type: ignore[override]  # as river's
-        if self._open is not None:
-            self.agent.withdraw(self._open[0])
-            self._open = None
+    def _pull(self, arm_ids: Iterable[Arm], context: dict[Any, Any]) -> Any:  # type: ignore[override]  # river's own policies require a context too
+        if self._pending is not None:
+            self.agent.withdraw(self._pending[0])
+            self._pending = None
         offered = list(arm_ids)
-        everything = set(offered) == set(self.agent.arm_names)
-        decision = self.agent.decide(context, allowed=None if everything else offered)
-        self._open = (decision.id, decision.arm, context)
+        all_offered = set(offered) == set(self.agent.arm_names)
+        decision = self.agent.decide(context, allowed=None if all_offered else offered)
+        self._pending = (decision.id, decision.arm, context)
         return decision.arm
 
     def update(self, arm_id: Arm, context: dict[Any, Any], *reward_args: Any, **reward_kwargs: Any) -> None:
-        """Say what came of an arm: a reward from 0 to 1, or None or NaN for silence, which only counts the pull."""
+        """Learn the reward of an arm, from 0 to 1; for None or NaN, silence, river's statistics only count the pull."""
         if not reward_args:
-            raise TypeError("update needs an arm, a context and a reward; None is the reward of silence")
+            raise TypeError("update needs an arm, a context and a reward, which is None for silence")
         reward = reward_args[0]
         silent = reward is None or math.isnan(reward)
-        answered = self._open is not None and self._open[1:] == (arm_id, context)
-        id = self._open[0] if self._open and answered else self.agent.decide(context, allowed=[arm_id]).id
+        matched = self._pending is not None and self._pending[1:] == (arm_id, context)
+        id = self._pending[0] if self._pending and matched else self.agent.decide(context, allowed=[arm_id]).id
         self.agent.feedback(id, None if silent else reward)
-        if answered:
-            self._open = None
+        if matched:
+            self._pending = None
         if silent:
             self._counts[arm_id] += 1
             self._n += 1

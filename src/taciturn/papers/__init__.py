@@ -1,1 +1,1 @@
-"""The settings and the printed results of published papers, as files that a person can read."""
+"""Settings and printed results of published papers, as TOML files."""
