@@ -1,11 +1,14 @@
-"""The command line, run as people run it."""
+"""The command line, run as a process."""
 
 import json
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
+
+from taciturn.experiments.recorder import RUNS, read_runs
 
 
 def taciturn(*arguments, cwd=None):
@@ -28,7 +31,7 @@ def own_file(tmp_path_factory):
     return folder
 
 
-def test_run_on_your_own_file_and_resume(own_file, tmp_path):
+def test_run_on_an_own_file_and_run_again_from_the_records(own_file, tmp_path):
     out = tmp_path / "results"
     arguments = ["run", "--data", own_file / "own.csv", "--label", "best", "--edges", own_file / "edges.csv"]
     arguments += ["--methods", "linucb,gcnucb", "--missing", "0,context:.5", "--seeds", "2", "--out", out, "--json"]
@@ -38,15 +41,15 @@ def test_run_on_your_own_file_and_resume(own_file, tmp_path):
     assert len(records) == 8
     assert {record["missing"] for record in records} == {"mcar:0.0", "context:0.5"}
     assert all(record["accuracy"] > 0.4 for record in records)
-    lines = (out / "runs.jsonl").read_text()
-    by_id = sorted((json.loads(line) for line in lines.splitlines()), key=lambda record: record["id"])
-    assert by_id == sorted(records, key=lambda record: record["id"])
+    content = (out / RUNS).read_bytes()
+    written = {record.id: msgspec.to_builtins(record) for record in read_runs(out)}
+    assert written == {record["id"]: record for record in records}
     again = taciturn(*arguments)
     assert json.loads(again.stdout) == records
-    assert (out / "runs.jsonl").read_text() == lines
+    assert (out / RUNS).read_bytes() == content
 
 
-def test_run_from_a_file_with_flags_on_top(own_file, tmp_path):
+def test_flags_take_precedence_over_the_spec_file(own_file, tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_text(
         f'data = ["{own_file / "own.npz"}"]\nmethods = "linucb"\nmissing = [0.5]\nseeds = 3\n[params]\nalpha = 0.1\n'
@@ -64,26 +67,27 @@ import taciturn
 class Mine(taciturn.LinUCB):
     pass
 
-class Breaks(taciturn.LinUCB):
-    def _score(self, node):
-        raise RuntimeError("no idea")
+class Fails(taciturn.LinUCB):
+    def decide(self, x, **options):
+        raise RuntimeError("cannot decide")
 
-class BreaksLate(taciturn.LinUCB):
-    def _score(self, node):
-        if node > 250 and self.seed == 1:
-            raise RuntimeError("tired")
-        return super()._score(node)
+class FailsLate(taciturn.LinUCB):
+    def decide(self, x, **options):
+        decision = super().decide(x, **options)
+        if decision.id > 250 and self.seed == 1:
+            raise RuntimeError("stopped")
+        return decision
 """
 
 
-def test_an_agent_of_your_own_is_checked_and_stands_in_the_same_table(own_file, tmp_path):
+def test_an_own_agent_is_checked_and_compared_with_other_methods(own_file, tmp_path):
     (tmp_path / "mine.py").write_text(OWN_AGENT)
     arguments = ["run", "--data", own_file / "own.npz", "--methods", "linucb", "--seeds", 2, "--out", "o", "--json"]
     records = json.loads(taciturn(*arguments, "--agent", "mine:Mine", cwd=tmp_path).stdout)
     accuracies = {(record["method"], record["seed"]): record["accuracy"] for record in records}
     assert accuracies["mine:Mine", 1] == accuracies["linucb", 1]
     for agent, message in (
-        ("mine:Breaks", "RuntimeError: no idea"),
+        ("mine:Fails", "RuntimeError: cannot decide"),
         ("mine:Absent", "no agent at"),
         ("absent:A", "no agent"),
     ):
@@ -94,20 +98,20 @@ def test_an_agent_of_your_own_is_checked_and_stands_in_the_same_table(own_file, 
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_run_that_fails_is_recorded_and_does_not_stop_the_others(tmp_path, jobs):
+def test_a_failed_run_is_recorded_repeated_next_time_and_does_not_stop_the_others(tmp_path, jobs):
     (tmp_path / "mine.py").write_text(OWN_AGENT)
-    arguments = ["run", "--data", "digits", "--agent", "mine:BreaksLate", "--seeds", 3, "--steps", 300, "--out", "o"]
+    arguments = ["run", "--data", "digits", "--agent", "mine:FailsLate", "--seeds", 3, "--steps", 300, "--out", "o"]
     arguments += ["--json", "--jobs", jobs]
     result = taciturn(*arguments, cwd=tmp_path)
     assert result.returncode == 1
     assert "1 of 3 runs failed" in result.stderr
-    assert "RuntimeError: tired" in result.stderr
+    assert "RuntimeError: stopped" in result.stderr
     records = json.loads(result.stdout)
     assert [record["error"] is None for record in records] == [True, False, True]
-    assert "in _score" in records[1]["details"]
-    (tmp_path / "mine.py").write_text(OWN_AGENT.replace('raise RuntimeError("tired")', "pass"))
-    mended = json.loads(taciturn(*arguments, cwd=tmp_path).stdout)
-    assert all(record["error"] is None for record in mended)
+    assert "in decide" in records[1]["details"]
+    (tmp_path / "mine.py").write_text(OWN_AGENT.replace('raise RuntimeError("stopped")', "pass"))
+    repeated = json.loads(taciturn(*arguments, cwd=tmp_path).stdout)
+    assert all(record["error"] is None for record in repeated)
 
 
 def test_runs_of_other_experiments_in_the_folder_are_kept_and_mentioned(own_file, tmp_path):
@@ -115,7 +119,7 @@ def test_runs_of_other_experiments_in_the_folder_are_kept_and_mentioned(own_file
     taciturn(*arguments, "--seeds", 2)
     result = taciturn(*arguments, "--seeds", 1)
     assert "also holds 1 runs of other experiments; they are kept" in result.stderr
-    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 2
+    assert len(list(read_runs(tmp_path))) == 2
 
 
 def test_run_prints_a_table(own_file, tmp_path):
@@ -126,7 +130,7 @@ def test_run_prints_a_table(own_file, tmp_path):
     assert "±" in result.stdout
 
 
-def test_datasets():
+def test_datasets_are_listed_described_and_fetched():
     listed = {row["name"]: row for row in json.loads(taciturn("datasets", "list", "--json").stdout)}
     assert set(listed) == {"digits", "cnae9", "internet-ads", "warfarin", "cora"}
     assert listed["digits"]["here"]
@@ -138,7 +142,7 @@ def test_datasets():
     assert "scikit-learn" in taciturn("datasets", "fetch", "digits").stdout
 
 
-def test_demo_shows_a_table_and_draws_a_picture(tmp_path):
+def test_demo_runs_five_methods_and_draws_a_figure(tmp_path):
     result = taciturn("demo", "--out", tmp_path / "demo", "--json")
     assert result.returncode == 0, result.stderr
     records = json.loads(result.stdout)
@@ -149,7 +153,7 @@ def test_demo_shows_a_table_and_draws_a_picture(tmp_path):
 
 BAD = {
     "no such command": (["rn"], "No such command"),
-    "missing option": (["run", "--methods", "linucb"], "say what to run: --data"),
+    "missing option": (["run", "--methods", "linucb"], "--data is missing or empty"),
     "unknown method": (["run", "--data", "digits", "--methods", "linucbb", "--out", "o"], "did you mean 'linucb'"),
     "unknown data": (["run", "--data", "digit", "--methods", "linucb", "--out", "o"], "did you mean 'digits'"),
     "bad rate": (["run", "--data", "digits", "--methods", "linucb", "--missing", "1.5", "--out", "o"], "from 0 to 1"),
@@ -185,18 +189,18 @@ def test_help_has_an_example(command):
     assert "Example" in result.stdout
 
 
-def test_info_on_your_own_file(own_file):
+def test_info_on_an_own_file(own_file):
     info = json.loads(taciturn("datasets", "info", own_file / "own.csv", "--label", "best", "--json").stdout)
     assert (info["rows"], info["features"], info["edges"]) == (90, 5, None)
 
 
-def test_nothing_at_all_shows_the_help():
+def test_no_arguments_show_the_help():
     result = taciturn()
     assert "Usage" in result.stdout
     assert result.stderr == ""
 
 
-def test_demo_without_matplotlib_shows_the_table_and_says_what_is_missing(tmp_path):
+def test_demo_without_matplotlib_prints_results_and_names_the_extra(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError('no', name='matplotlib')")
     folder = str(tmp_path)
     code = f"import sys; sys.path.insert(0, {folder!r}); sys.argv[1:] = ['demo', '--out', {folder!r}, '--json']"
@@ -206,13 +210,13 @@ def test_demo_without_matplotlib_shows_the_table_and_says_what_is_missing(tmp_pa
     assert "pip install '.[plot]' in a checkout" in result.stderr
 
 
-def test_version():
+def test_version_is_printed():
     assert taciturn("--version").stdout.strip().count(".") == 2
 
 
-def test_quick_paths_import_nothing_heavy():
+def test_import_taciturn_and_its_command_line_load_no_heavy_package():
     heavy = "{'numba', 'scipy', 'sklearn', 'matplotlib', 'pooch', 'requests'}"
-    for quick in ("import taciturn", "import taciturn.cli"):
-        code = f"{quick}; import sys; print({heavy} & set(sys.modules))"
+    for statement in ("import taciturn", "import taciturn.cli"):
+        code = f"{statement}; import sys; print({heavy} & set(sys.modules))"
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert result.stdout.strip() == "set()", quick
+        assert result.stdout.strip() == "set()", statement

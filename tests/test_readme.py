@@ -1,4 +1,4 @@
-"""What the README and the pages show is run, word for word."""
+"""The code of the README and of the documentation runs as printed."""
 
 import json
 import re
@@ -21,23 +21,23 @@ def test_python_blocks_run(code, request):
     if "load_dataset" in code:
         request.getfixturevalue("real_folder")
     names = {"__name__": "readme"}
-    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - our own words
+    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - our own documentation
     assert "taciturn" in names
 
 
-def test_the_page_from_notebook_to_production_runs(tmp_path, monkeypatch, capsys):
+def test_the_code_of_production_md_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", PRODUCTION, re.DOTALL)
-    exec(compile(code, "production.md", "exec"), {"__name__": "page"})  # noqa: S102 - our own words
+    exec(compile(code, "production.md", "exec"), {"__name__": "page"})  # noqa: S102 - our own documentation
     *account, counts = capsys.readouterr().out.splitlines()
     assert counts == "0 1 1"
     assert account[0].startswith("decision 0 is rewarded: ")
 
 
-def test_the_section_about_serving_runs_in_an_empty_folder(tmp_path, capsys):
-    """As it stands there, but for the port, which may be taken."""
+def test_the_readmes_commands_for_serving_run_in_an_empty_folder(tmp_path, capsys):
+    """As printed, except for the port, which may be in use."""
     if shutil.which("curl") is None:
-        pytest.skip("there is no curl")
+        pytest.skip("curl is not installed")
     commands = re.findall(r"^\$ (.*)", SERVE, re.MULTILINE)
     assert commands[:2] == ["pip install '.[serve]'", "taciturn serve"]
     serve = [sys.executable, "-m", "taciturn", "serve", "--port", "0"]
@@ -62,6 +62,6 @@ def test_the_section_about_serving_runs_in_an_empty_folder(tmp_path, capsys):
     assert (tmp_path / "taciturn-data" / "journal.db").exists()
 
 
-def test_both_commands_are_there():
+def test_the_readme_names_make_demo_and_make_test():
     assert "$ make demo" in README
     assert "$ make test" in README

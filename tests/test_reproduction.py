@@ -1,4 +1,4 @@
-"""The paper's numbers on the real data: means of few seeds with wide margins; `taciturn reproduce` has them all."""
+"""The paper's numbers on the real data, as means of few seeds with wide margins; `taciturn reproduce` has all seeds."""
 
 import numpy as np
 import pytest
@@ -36,6 +36,6 @@ def test_gcnucb_is_at_least_as_good_as_printed(real, name, missing):
     assert mean_percent(real(name), "gcnucb", missing, 2 if name == "cnae9" else 1) >= printed(name, "gcnucb", missing)
 
 
-def test_the_bound_helps_a_random_imputer_where_most_is_silent(real):
+def test_the_bound_helps_a_random_imputer_where_most_rewards_are_missing(real):
     data = real("cnae9")
     assert mean_percent(data, "bilinucb-random", 0.75, 5) > mean_percent(data, "ilinucb-random", 0.75, 5)

@@ -1,6 +1,7 @@
 """The paper's experiments, and the comparison with the printed tables."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -107,11 +108,16 @@ def test_the_command_skips_unavailable_data_and_runs_the_rest(real_folder, tmp_p
         text=True,
         cwd=tmp_path,
         check=False,
-        env={"TACITURN_DATA": str(tmp_path / "data"), "HOME": str(tmp_path), "PATH": ""},
+        env={
+            "TACITURN_DATA": str(tmp_path / "data"),
+            "HOME": str(tmp_path),
+            "PATH": "",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        },
     )
     assert result.returncode == 0, result.stderr
     assert {cell["dataset"] for cell in json.loads(result.stdout)} == {"cnae9"}
-    assert result.stderr.startswith("left out: ")
+    assert result.stderr.startswith("skipped: ")
     assert "iwpc-warfarin.csv.gz: damaged" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert (tmp_path / "o" / "comparison.md").exists()

@@ -1,4 +1,4 @@
-"""The command line: reads arguments, prints, and leaves the work to the rooms below."""
+"""The command line: parses arguments and prints; the other packages do the work."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from taciturn.errors import TaciturnError, how_to_install
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Decisions that learn from silence.",
+    help="Contextual bandits whose reward often never comes.",
     epilog="Example: taciturn demo",
 )
 for commands in (run.app, paper.app, serve.app):
@@ -21,8 +21,8 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(serve.keys, name="keys")
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         out.print(__version__)
         raise typer.Exit
 
@@ -30,24 +30,24 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _taciturn(
     _: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Nothing: all the work is in the commands."""
+    """Declare the options of `taciturn` itself."""
 
 
 def main() -> None:
-    """Run the command line: bad input ends in one line and exit code 2, never in a traceback."""
+    """Run the command line; bad input ends with one line on stderr and exit code 2, without a traceback."""
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if not message:  # called with nothing at all: the help was the answer
+        if not message:  # called without arguments: the help has been printed
             raise SystemExit(2) from None
         fail(message)
     except ModuleNotFoundError as error:
         extra = "plot" if error.name == "matplotlib" else "postgres" if error.name == "psycopg" else "serve"
-        fail(f"this needs {error.name}, which is not installed; {how_to_install(extra)} brings it")
+        fail(f"this needs {error.name}, which is not installed; {how_to_install(extra)} installs it")
     except (TaciturnError, OSError) as error:
         fail(error)
     except (KeyboardInterrupt, typer.Abort):

@@ -15,7 +15,7 @@ else:
     catalog = lazy("taciturn.datasets.catalog")
 
 app = typer.Typer(
-    help="What data there is, where it comes from, its terms, and whether it is here.",
+    help="Named data sets: source, licence terms, and whether the file is on this machine.",
     epilog="Example: taciturn datasets info digits",
 )
 
@@ -28,27 +28,27 @@ def _datasets(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("list", epilog="Example: taciturn datasets list --json")
 def list_datasets(as_json: AsJson = False) -> None:
-    """All data sets that have a name."""
+    """List all named data sets."""
     rows = [_about(name) for name in catalog.CATALOG]
     if as_json:
         print_json(rows)
         return
     table = Table.grid(padding=(0, 2))
     for row in rows:
-        here = "[green]here[/green]" if row["here"] else "not here"
-        table.add_row(f"[bold]{row['name']}[/bold]", f"{row['about']} ({here})")
+        status = "[green]on this machine[/green]" if row["here"] else "not on this machine"
+        table.add_row(f"[bold]{row['name']}[/bold]", f"{row['about']} ({status})")
         table.add_row("", f"[dim]{row['shape']}; from {row['home']}; terms: {row['terms']}[/dim]")
     out.print(table)
 
 
 @app.command(epilog="Example: taciturn datasets fetch cora")
 def fetch(name: Annotated[str, typer.Argument(help="The data set's name.")], as_json: AsJson = False) -> None:
-    """Download a data set, if it is not here."""
+    """Download a data set unless it is on this machine."""
     path = catalog.fetch_dataset(name, progress=sys.stderr.isatty())
     if as_json:
         print_json({"name": name, "file": str(path) if path else None})
     else:
-        out.print(f"{name}: {path or 'comes with scikit-learn'}", soft_wrap=True)
+        out.print(f"{name}: {path or 'included in scikit-learn'}", soft_wrap=True)
 
 
 @app.command(epilog="Example: taciturn datasets info warfarin")
@@ -58,7 +58,7 @@ def info(
     edges: Edges = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a data set holds: its size, arms, graph, source and terms."""
+    """Show a data set's size, arms, graph, source and terms."""
     data = catalog.load_dataset(name, label=label, edges=edges, progress=sys.stderr.isatty())
     facts = (_about(name) if name in catalog.CATALOG else {"name": data.name}) | _facts(data)
     if as_json:

@@ -33,7 +33,7 @@ app = typer.Typer()
 
 
 class Part(enum.StrEnum):
-    """A part of the paper."""
+    """A part of the paper that can be reproduced."""
 
     table1 = enum.auto()
     table2 = enum.auto()
@@ -45,20 +45,20 @@ class Part(enum.StrEnum):
 def reproduce(
     what: Annotated[Part, typer.Argument(help="Which part of the paper.")] = Part.all,
     quick: Annotated[bool, typer.Option("--quick", help="2 resamplings and at most 600 steps of each stream.")] = False,
-    datasets: Annotated[str | None, typer.Option(help="Only these data sets, commas between.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Only these data sets, comma-separated.")] = None,
     out_folder: Annotated[Path, typer.Option("--out", help="The results folder.")] = Path("reproduction"),
     jobs: Jobs = None,
     engine: Engine = "local",
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """The paper's tables and figures, every number beside the printed one; what the folder has is not done again."""
+    """Reproduce the paper's tables and figures, each number next to the printed one; finished runs are not repeated."""
     loaded = _paper_data(what, split(datasets))
     experiments = list(reproducing.paper_experiments(what.value, loaded, quick=quick))
     if not experiments:
-        raise TaciturnError("none of the data sets is here, so there is nothing to do; see taciturn datasets")
-    where: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
-    records = run_experiments(experiments, out_folder, quiet=as_json, **where)
+        raise TaciturnError("none of the data sets is available; taciturn datasets says where to get them")
+    options: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
+    records = run_experiments(experiments, out_folder, quiet=as_json, **options)
     cells = paper.comparison(records)
     (out_folder / "comparison.md").write_text(paper.comparison_markdown(cells), encoding="utf-8")
     if as_json:
@@ -67,7 +67,7 @@ def reproduce(
         for table in paper.comparison_tables(cells):
             out.print(table, "")
         if quick:
-            out.print("Quick: the printed numbers are about whole streams and 10 resamplings.", style="yellow")
+            out.print("Quick: the printed numbers are for whole streams and 10 resamplings.", style="yellow")
         out.print(f"As Markdown: [bold]{out_folder / 'comparison.md'}[/bold]", soft_wrap=True)
     if what in (Part.figures, Part.all):
         _paper_figures(out_folder, loaded, records, quick=quick)
@@ -79,18 +79,18 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A results folder, from taciturn run or taciturn reproduce.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make report.html, a page that needs no network, and tables.md, tables.tex and figures/ beside it."""
+    """Write report.html, a page that needs no network, and tables.md, tables.tex and figures/ next to it."""
     with errors.status("drawing"):
         target = page.write_report(folder)
-        pictures = figures.write_figures(folder, page.finished_runs(folder))
+        written = figures.write_figures(folder, page.finished_runs(folder))
     if as_json:
-        print_json({"report": str(target), "figures": [str(picture) for picture in pictures]})
+        print_json({"report": str(target), "figures": [str(figure) for figure in written]})
     else:
-        out.print(f"[bold]{target}[/bold], and {len(pictures)} pictures in {folder / 'figures'}", soft_wrap=True)
+        out.print(f"[bold]{target}[/bold], and {len(written)} figures in {folder / 'figures'}", soft_wrap=True)
 
 
 def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
-    """The data sets of a part of the paper that can be had; the others are named in a line each."""
+    """Load the available data sets of a part of the paper; print one line for each of the others."""
     wanted = reproducing.paper_datasets(what.value)
     unknown = [name for name in only or [] if name not in wanted]
     if unknown:
@@ -100,22 +100,22 @@ def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
         try:
             loaded.append(catalog.load_dataset(name, progress=sys.stderr.isatty()))
         except TaciturnError as error:
-            errors.print(f"left out: {error}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+            errors.print(f"skipped: {error}", style="yellow", soft_wrap=True, markup=False, highlight=False)
     return loaded
 
 
 def _paper_figures(folder: Path, datasets: list[Dataset], records: "list[RunRecord]", *, quick: bool) -> None:
-    """Figures a, b and c, where their data set is here."""
+    """Draw figures a, b and c, if their data set was loaded."""
     data = next((data for data in datasets if data.name == reproducing.FIGURE_DATA), None)
     if data is None:
         return
-    pictures = folder / "figures"
-    pictures.mkdir(exist_ok=True)
+    target = folder / "figures"
+    target.mkdir(exist_ok=True)
     setting = ("mcar", reproducing.FIGURE_MISSING)
     shown = [record for record in records if record.dataset == data.name and record.missing_setting == setting]
     drawn = curves.accuracy_curves(folder, shown)
-    figures.draw_running_accuracy(drawn, "CNAE-9, half of the rewards missing", pictures / "a-running-accuracy.png")
-    with errors.status("putting what the agents see on a plane (t-SNE), half a minute"):
+    figures.draw_running_accuracy(drawn, "CNAE-9, half of the rewards missing", target / "a-running-accuracy.png")
+    with errors.status("projecting context spaces by t-SNE, about half a minute"):
         reproducing.write_spaces(folder, data, steps=reproducing.QUICK_STEPS if quick else None)
     for letter, method in zip("bc", reproducing.SPACES, strict=True):
-        figures.draw_space(folder / "spaces" / f"{method}.npz", method, pictures / f"{letter}-space-{method}.png")
+        figures.draw_space(folder / "spaces" / f"{method}.npz", method, target / f"{letter}-space-{method}.png")

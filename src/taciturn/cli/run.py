@@ -30,29 +30,30 @@ app = typer.Typer()
 
 @app.command(epilog="Example: taciturn demo --out somewhere")
 def demo(
-    out_folder: Annotated[Path, typer.Option("--out", help="Where the picture and the results go.")] = Path(
+    out_folder: Annotated[Path, typer.Option("--out", help="The results folder, also for the figure.")] = Path(
         "taciturn-demo"
     ),
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another order of the data.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Determines the order and the missing rewards.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """The whole idea in under a minute: methods side by side on handwritten digits, half of the answers silent."""
+    """Compare five methods on handwritten digits with half of the rewards missing, in under a minute."""
     methods = ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb"]
     data = catalog.load_dataset("digits", scaling="l2")
     if not as_json:
         out.print(
-            f"{len(data.y)} handwritten digits arrive one at a time. Name each at once; half of the time the world "
-            "says right or wrong, half of the time nothing. (The first run also compiles: a few seconds more.)\n",
+            f"{len(data.y)} handwritten digits arrive one at a time, and an agent names each. Half of the time it "
+            "receives the reward, 1 if right and 0 if wrong; half of the time nothing. (The first run also compiles, "
+            "which takes a few seconds.)\n",
             highlight=False,
         )
     experiment = spec.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
     records = run_experiments([experiment], out_folder, jobs=1, fresh=True, quiet=as_json)
     show(records, as_json=as_json)
-    picture = out_folder / "running-accuracy.png"
+    figure = out_folder / "running-accuracy.png"
     drawn = curves.accuracy_curves(out_folder, records)
-    figures.draw_running_accuracy(drawn, "digits, half of the rewards missing", picture)
+    figures.draw_running_accuracy(drawn, "digits, half of the rewards missing", figure)
     if not as_json:
-        out.print(f"\nThe curves: [bold]{picture}[/bold]   Every step: {out_folder / 'traces'}", soft_wrap=True)
+        out.print(f"\nFigure: [bold]{figure}[/bold]   Traces: {out_folder / 'traces'}", soft_wrap=True)
 
 
 @app.command(epilog="Example: taciturn run --data cora,cnae9 --methods linucb,gcnucb --missing .25,.5 --out results")
@@ -61,23 +62,23 @@ def run(
         Path | None, typer.Argument(metavar="[SPEC.toml]", help="The experiment as a TOML file.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Data sets by name, or .npz, .csv or .svm files; commas between.")
+        str | None, typer.Option(help="Names of data sets, or .npz, .csv or .svm files, comma-separated.")
     ] = None,
-    methods: Annotated[str | None, typer.Option(help="Names of methods, commas between.")] = None,
-    agent: Annotated[str | None, typer.Option(help="An agent of your own, as package.module:Class.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Names of methods, comma-separated.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Your own agent, as package.module:Class.")] = None,
     out_folder: Annotated[
-        Path, typer.Option("--out", help="The results folder; what it has is not done again.")
+        Path, typer.Option("--out", help="The results folder; runs that it has are not repeated.")
     ] = Path("results"),
     missing: Annotated[
-        str | None, typer.Option(help="Silent shares: .25, context:.5, reward:.5; commas between.")
+        str | None, typer.Option(help="Shares of missing rewards: .25, context:.5, reward:.5; comma-separated.")
     ] = None,
     delay: Annotated[
-        str | None, typer.Option(help="Decisions until an answer comes: 0, 5, geometric:20, half:100.")
+        str | None, typer.Option(help="Decisions until a reward comes: 0, 5, geometric:20, half:100; comma-separated.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds, from 0.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="At most so many rounds of each stream.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Settings of a paper: paper.")] = None,
-    scaling: Annotated[str | None, typer.Option(help="Rows at unit l1 or l2 length, or none.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="The number of seeds, from 0.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="The maximal number of rounds of each stream.")] = None,
+    preset: Annotated[str | None, typer.Option(help="The settings of a paper: paper.")] = None,
+    scaling: Annotated[str | None, typer.Option(help="Scale rows to unit l1 or l2 norm, or none.")] = None,
     label: Label = None,
     edges: Edges = None,
     jobs: Jobs = None,
@@ -85,10 +86,10 @@ def run(
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on data, once for every missing rate and seed; what was interrupted goes on where it stopped."""
+    """Run methods on data sets, once for every missing rate, delay and seed; an interrupted experiment is resumed."""
     flags = {
         "data": split(data),
-        "methods": _own_agent(agent, split(methods)),
+        "methods": _with_agent(agent, split(methods)),
         "missing": split(missing),
         "delay": split(delay),
         "seeds": seeds,
@@ -98,48 +99,48 @@ def run(
         "label": label,
         "edges": None if edges is None else str(edges),
     }
-    words = spec.read_spec(spec_file) if spec_file else {}
-    words |= {key: value for key, value in flags.items() if value is not None}
+    values = spec.read_spec(spec_file) if spec_file else {}
+    values |= {key: value for key, value in flags.items() if value is not None}
     for key in ("data", "methods"):
-        if not words.get(key):
-            raise TaciturnError(f"say what to run: --{key} is missing or empty")
-    experiment = _experiment(spec.Spec(**words))
-    where: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
-    records = run_experiments([experiment], out_folder, quiet=as_json, **where)
+        if not values.get(key):
+            raise TaciturnError(f"--{key} is missing or empty; give at least one name")
+    experiment = _experiment(spec.Spec(**values))
+    options: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
+    records = run_experiments([experiment], out_folder, quiet=as_json, **options)
     show(records, as_json=as_json)
 
 
-def _experiment(words: "spec.Spec") -> "spec.Experiment":
-    """Load the data that an experiment names."""
+def _experiment(given: "spec.Spec") -> "spec.Experiment":
+    """Return the experiment with its data sets loaded."""
     options: dict[str, Any] = {
-        "scaling": words.scaling,
-        "label": words.label,
-        "edges": words.edges,
+        "scaling": given.scaling,
+        "label": given.label,
+        "edges": given.edges,
         "progress": sys.stderr.isatty(),
     }
     return spec.Experiment(
-        datasets=[catalog.load_dataset(name, **options) for name in words.data],
-        methods=words.methods,
-        missing=words.missing,
-        delay=words.delay,
-        seeds=range(words.seeds),
-        preset=words.preset,
-        params=words.params,
-        steps=words.steps,
+        datasets=[catalog.load_dataset(name, **options) for name in given.data],
+        methods=given.methods,
+        missing=given.missing,
+        delay=given.delay,
+        seeds=range(given.seeds),
+        preset=given.preset,
+        params=given.params,
+        steps=given.steps,
     )
 
 
-def _own_agent(agent: str | None, methods: list[str] | None) -> list[str] | None:
-    """Add an agent of the user's own to the methods, once it has passed `check_agent`."""
+def _with_agent(agent: str | None, methods: list[str] | None) -> list[str] | None:
+    """Add the user's own agent to the methods, after it has passed `check_agent`."""
     if agent is None:
         return methods
-    sys.path.insert(0, str(Path.cwd()))  # where people keep what they are working on
+    sys.path.insert(0, str(Path.cwd()))  # so that modules in the current folder are found
     factory = functools.partial(registry.make, agent)
     try:
         checks.check_agent(factory)
     except TaciturnError:
         raise
-    except Exception as error:  # noqa: BLE001 - anybody's code
+    except Exception as error:  # noqa: BLE001 - user code may raise anything
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise TaciturnError(f"{agent} does not pass check_agent: {reason}") from None
     return [*(methods or []), agent]

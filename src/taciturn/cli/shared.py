@@ -1,4 +1,4 @@
-"""What the commands share: modules that load late, options, and how to print and to fail."""
+"""Shared by the commands: lazy imports, common options, output and errors."""
 
 import importlib.util
 import sys
@@ -13,16 +13,18 @@ from rich.console import Console
 out = Console()
 errors = Console(stderr=True)
 
-Label = Annotated[str | None, typer.Option(help="The label column of your own file.")]
-Edges = Annotated[Path | None, typer.Option(help="A file of row pairs, the graph of your own file.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes; the cores unless said otherwise.")]
-Engine = Annotated[str, typer.Option(help="local: processes of this machine; ray: a Ray cluster, or one started here.")]
+Label = Annotated[str | None, typer.Option(help="The column of your own file that holds the right arm.")]
+Edges = Annotated[Path | None, typer.Option(help="A file of pairs of row indices, the graph of your own data.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="The number of processes; by default that of cores.")]
+Engine = Annotated[
+    str, typer.Option(help="local: processes on this machine; ray: the cluster at --address, or a local one.")
+]
 Address = Annotated[str | None, typer.Option(help="The address of a Ray cluster.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def lazy(name: str) -> ModuleType:
-    """A module that loads when it is first used, so that ``--help`` does not wait for numba and scipy."""
+    """Return a module that is loaded on first use, so that ``--help`` does not wait for numba and scipy."""
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.find_spec(name)
@@ -35,16 +37,16 @@ def lazy(name: str) -> ModuleType:
 
 
 def split(text: str | None) -> list[str] | None:
-    """The items of a list with commas; None stays None."""
+    """Return the items of a comma-separated list; None for None."""
     return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON on stdout."""
+    """Print one line of JSON on stdout."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
 def fail(message: object, code: int = 2) -> NoReturn:
-    """One line on stderr, and the exit code that says so."""
+    """Print one line on stderr and exit with a code."""
     errors.print(f"taciturn: {message}", style="red", soft_wrap=True, markup=False, highlight=False)
     raise SystemExit(code)

@@ -26,7 +26,7 @@ MEMBER_LIMIT = 256 * 2**20  # bytes of one file inside an archive
 class CatalogEntry:
     """A named data set.
 
-    `files` are the names of files that it can be read from, preferred ones first; none where scikit-learn brings it.
+    `files` are the names of files that it can be read from, preferred ones first; none where scikit-learn includes it.
     `sources` are where to download them, in order. `arms` are given where the file's labels are indices of arms.
     """
 
