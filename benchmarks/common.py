@@ -1,4 +1,4 @@
-"""What the benchmarks share: one thread, a clock, tables."""
+"""Shared by the benchmarks: timers, tables, and a main function that runs on one thread."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ SEED = 0
 
 
 class Table(NamedTuple):
-    """A title, a few sentences, and rows under a head."""
+    """A title, a paragraph, and rows of text under a header."""
 
     title: str
     text: str
@@ -25,7 +25,7 @@ class Table(NamedTuple):
 
 
 class Stopwatch:
-    """Adds up the time spent under it."""
+    """Records the time of each ``with`` block, in seconds."""
 
     def __init__(self):
         self.laps = []
@@ -38,12 +38,12 @@ class Stopwatch:
 
     @property
     def milliseconds(self):
-        """The mean of a lap."""
+        """The mean time of a block."""
         return 1000 * float(np.mean(self.laps))
 
 
 def median_milliseconds(function, repeats=15):
-    """The median time of a call, after one that warms up."""
+    """Return the median time of a call, after one call to warm up."""
     function()
     watch = Stopwatch()
     for _ in range(repeats):
@@ -53,31 +53,31 @@ def median_milliseconds(function, repeats=15):
 
 
 def shown(milliseconds):
-    """Milliseconds with as many digits as mean something."""
+    """Return milliseconds as text with 3, 1 or 0 decimals, by size."""
     digits = 3 if milliseconds < 1 else 1 if milliseconds < 100 else 0
     return f"{milliseconds:.{digits}f}"
 
 
 def times(slow, fast):
-    """How many times as fast."""
+    """Return the ratio of two times as text."""
     ratio = slow / fast
     return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
 
 
 def versions(*packages):
-    """What was compared, for the note under a table."""
+    """Return the names and versions of packages, for the note under a table."""
     return ", ".join(f"{name} {version(name)}" for name in packages)
 
 
 def machine():
-    """The machine in a line, without its name."""
+    """Return processor, system and Python version in one line."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     return f"{model}, {platform.system()}, Python {platform.python_version()}"
 
 
 def markdown(table):
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     lines = [f"## {table.title}", "", table.text.strip(), ""]
     lines += ["| " + " | ".join(table.head) + " |", "|" + " --- |" * len(table.head)]
     lines += ["| " + " | ".join(row) + " |" for row in table.rows]
@@ -85,7 +85,7 @@ def markdown(table):
 
 
 def main(*measures):
-    """Run the measures on one thread, print their tables and, if asked, write them to a file."""
+    """Run the measurements on one thread, print their tables and, with --json, write them to a file."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

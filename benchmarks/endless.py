@@ -1,4 +1,4 @@
-"""Streams without end: time a step and memory once `max_nodes` is reached, and what the bound costs in accuracy.
+"""Unbounded streams: time per step and memory once `max_nodes` is reached, and the effect on accuracy.
 
 python benchmarks/endless.py [--steps 300000]      needs TACITURN_DATA for the accuracy; about half an hour
 """
@@ -24,24 +24,24 @@ METHODS = ("linucb", "gcnucb", "viewucb")
 
 
 def resident():
-    """What the process holds now, in MB."""
+    """Return the resident memory of the process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
 
 
 def endless(method, steps):
-    """Contexts from five clouds, one right arm each; a quarter silent, and rewards that come 50 decisions late."""
+    """Run on contexts from five Gaussian clusters, one per arm; 25 % of rewards missing, the rest 50 decisions late."""
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(ARMS, FEATURES))
     agent = taciturn.make(method, arms=ARMS, max_nodes=NODES, seed=0)
-    waiting, right, laps = [], 0, deque(maxlen=WINDOW)
+    queue, right, laps = [], 0, deque(maxlen=WINDOW)
     for step in range(1, steps + 1):
         truth = int(rng.integers(ARMS))
         before = perf_counter()
         decision = agent.decide(centers[truth] + 1.5 * rng.normal(size=FEATURES))
-        waiting.append((decision.id, float(decision.arm == truth) if rng.random() < 0.75 else None))
-        if len(waiting) > 50:
-            agent.feedback(*waiting.pop(0))
+        queue.append((decision.id, float(decision.arm == truth) if rng.random() < 0.75 else None))
+        if len(queue) > 50:
+            agent.feedback(*queue.pop(0))
         seconds = perf_counter() - before
         right += decision.arm == truth
         laps.append(seconds)
@@ -71,10 +71,8 @@ def main():
             endless(given.method, given.steps)
             return
         if given.only != "accuracy":
-            print("| method | step | µs a step | resident MB | right so far |\n|---|---|---|---|---|")
-            for (
-                method
-            ) in METHODS:  # each in a process of its own: memory that one has freed is not held against another
+            print("| method | step | µs per step | resident MB | right so far |\n|---|---|---|---|---|")
+            for method in METHODS:  # in separate processes, so that freed memory of one does not count for another
                 command = [sys.executable, __file__, "--method", method, "--steps", str(given.steps)]
                 lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
                 for row in map(json.loads, lines):

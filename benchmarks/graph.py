@@ -1,8 +1,8 @@
-"""Is the graph fast? One node into the exact k-nearest-neighbour graph, against starting over and against river.
+"""Insertion of a node into the exact k-nearest-neighbor graph, compared with a refit by scikit-learn and with river.
 
-To *start over* is scikit-learn's `NearestNeighbors`, fitted to all rows: either just asked for the new node's
-neighbours (the lists of the others are then stale) or for everybody's, which is the graph that taciturn has. river's
-`SWINN` is approximate, keeps a sliding window and works on Python objects.
+The refit is scikit-learn's `NearestNeighbors`, fitted to all rows and queried either for the new node's neighbors (the
+lists of other nodes are then stale) or for those of all nodes, which is the graph that taciturn keeps. river's `SWINN`
+is approximate, keeps a sliding window and works on Python objects.
 """
 
 import numpy as np
@@ -23,12 +23,12 @@ GOAL = {("sparse", 20_000): "100×"}
 
 
 def rows_of(kind, count):
-    """Rows around 20 centres: sparse ones are unit length over 1000 features with 20 entries each."""
+    """Return rows around 20 centers; sparse ones have unit norm and 20 entries over 1000 features."""
     features, entries = KINDS[kind]
     rng = np.random.default_rng(SEED)
     if kind == "dense":
-        centres = rng.normal(size=(20, features))
-        return centres[rng.integers(0, 20, count)] + rng.normal(size=(count, features))
+        centers = rng.normal(size=(20, features))
+        return centers[rng.integers(0, 20, count)] + rng.normal(size=(count, features))
     popular = rng.dirichlet(np.full(features, 0.1), 20)
     topics = rng.integers(0, 20, count)
     weights = np.log(popular * 0.9 + 0.1 / features)
@@ -57,18 +57,18 @@ def compare():
             rows.append(compare_at(kind, size, X, graph, store, window))
             count += 20
     return Table(
-        "Graph, one more node",
-        f"Milliseconds to insert a node, k = {K}; the neighbours' distances agree with scikit-learn's. Sparse rows "
-        "have 20 entries of 1000, dense ones 50. The ratios are to a refit that asks for the new node only, and to "
-        "one that asks for the whole graph. " + versions("scikit-learn", "river"),
+        "Graph, insertion of a node",
+        f"Milliseconds to insert a node, k = {K}; the neighbors' distances agree with scikit-learn's. Sparse rows "
+        "have 20 entries of 1000, dense ones 50. The ratios are to a refit queried for the new node only, and to one "
+        "queried for the whole graph. " + versions("scikit-learn", "river"),
         ["rows", "nodes", "taciturn", "refit, new node", "refit, whole graph", "SWINN", "ratios", "goal"],
         rows,
     )
 
 
 def compare_at(kind, size, X, graph, store, window):
-    """Twenty nodes more, timed one by one."""
-    ours, swinn, asked = Stopwatch(), Stopwatch(), Stopwatch()
+    """Insert twenty nodes, timed one by one."""
+    ours, swinn, refit = Stopwatch(), Stopwatch(), Stopwatch()
     for node in range(size, size + 20):
         append(store, X, node)
         with ours():
@@ -78,7 +78,7 @@ def compare_at(kind, size, X, graph, store, window):
             with swinn():
                 window.append(item)
     for _ in range(3):
-        with asked():
+        with refit():
             index = NearestNeighbors(n_neighbors=K + 1).fit(X[: size + 20])
             distances, _ = index.kneighbors(X[size + 19 : size + 20])
     theirs = np.sort(distances[0])[1:]
@@ -92,10 +92,10 @@ def compare_at(kind, size, X, graph, store, window):
         kind,
         f"{size}",
         shown(mean),
-        shown(asked.milliseconds),
+        shown(refit.milliseconds),
         shown(whole.milliseconds) if whole.laps else "–",
         shown(swinn.milliseconds) if swinn.laps else "–",
-        times(asked.milliseconds, mean) + (f", {times(whole.milliseconds, mean)}" if whole.laps else ""),
+        times(refit.milliseconds, mean) + (f", {times(whole.milliseconds, mean)}" if whole.laps else ""),
         GOAL.get((kind, size), ""),
     ]
 
@@ -114,7 +114,7 @@ def append(store, X, node):
 
 
 def dense_row(X, node):
-    """A dictionary, which is what river works on."""
+    """Return a row as the dictionary that river needs."""
     row = X[node].toarray()[0] if sp.issparse(X) else X[node]
     return {int(j): float(row[j]) for j in np.flatnonzero(row)}
 

@@ -1,4 +1,4 @@
-"""Where does the time of a GCNUCB step go, and how far is it from what the machine can do? At the end of Cora."""
+"""Profile of a GCNUCB step at the end of Cora, and its kernels compared with the machine's peak."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ LAST = 100
 
 
 def profile():
-    """The lines of a step by their share of it, over the last steps of Cora."""
+    """Profile the last steps of Cora by line."""
     data = taciturn.load_dataset("cora")
     stream = taciturn.Stream(data, missing=0.25, seed=SEED)
     agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
@@ -35,24 +35,24 @@ def profile():
         source = Path(file).read_text(encoding="utf-8").splitlines()
         for number, _, ticks in lines:
             rows.append((ticks * stats.unit * 1000 / LAST, function.split(".")[-1], source[number - 1].strip()))
-    inner = {"_score_own": "self._evidence()"}  # counted once, inside
+    inner = {"_score_own": "self._evidence()"}  # the callee's lines are counted instead
     rows = [row for row in rows if inner.get(row[1], "\0") not in row[2]]
     total = sum(row[0] for row in rows)
     rows.sort(reverse=True)
     rest = sum(row[0] for row in rows[8:])
     profile.agent = agent
     return Table(
-        "Where a GCNUCB step spends its time",
-        f"The mean over the last {LAST} steps of Cora (t = {len(data.y)}), line by line under line_profiler; all other "
-        "lines together are the last row.",
-        ["ms a step", "share", "function", "line"],
+        "Profile of a GCNUCB step",
+        f"The mean over the last {LAST} steps of Cora (t = {len(data.y)}), by line, with line_profiler; the last row "
+        "is the sum of all other lines.",
+        ["ms per step", "share", "function", "line"],
         [[shown(ms), f"{ms / total:.0%}", where, f"`{line}`"] for ms, where, line in rows[:8]]
         + [[shown(rest), f"{rest / total:.0%}", "", "all others"]],
     )
 
 
 def peak():
-    """The kernels of a step: operations and bytes counted, against a measured sgemm and a measured copy."""
+    """Compare the kernels of a step, by counted operations and bytes, with a measured sgemm and a measured copy."""
     agent = profile.agent
     encoder = agent._encoder
     adjacency, contexts, w1, w2 = encoder.graph.adjacency, agent._rows.rows, encoder._w1, encoder._w2
@@ -62,11 +62,11 @@ def peak():
     keys, room = np.ones(2, np.uint64), encoder._working_room()
     every = np.ones(nodes, np.bool_)
     rewards = agent._rewards[:nodes]
-    told = int((~np.isnan(rewards)).sum())
+    observed = int((~np.isnan(rewards)).sum())
     views = encoder.embeddings().copy()
     moments = [np.zeros(w1.size, np.float32) for _ in range(4)]
     kept = entries / 2
-    # A multiplication and an addition for each number that a sparse entry meets; the small layer is C columns an edge.
+    # One multiplication and one addition per sparse entry and column; the second layer has C columns per edge.
     small = 2 * edges * heads * classes + 2 * nodes * width * classes
     kernels = {
         "training step": (
@@ -80,7 +80,11 @@ def peak():
             2 * width * (entries + 2 * edges),
             4 * width * (entries + 2 * edges + 3 * nodes),
         ),
-        "regressions afresh": (lambda: evidence(views, rewards, 1.0), 2 * told * size * size, told * size * 4),
+        "regressions from scratch": (
+            lambda: evidence(views, rewards, 1.0),
+            2 * observed * size * size,
+            observed * size * 4,
+        ),
     }
     n = 1024
     a, b = (np.random.default_rng(i).random((n, n), np.float32) for i in (0, 1))
@@ -95,11 +99,11 @@ def peak():
         times, operations, moved = times + ms, operations + flops, moved + traffic
     rows.append(_peak_row("all four", times, operations, moved, gemm, copy))
     return Table(
-        "How far from the machine's peak",
+        "Comparison with the machine's peak",
         f"Floating-point operations and bytes touched are counted from the sparse structure ({nodes} contexts with "
         f"{entries} entries, {edges} entries of Â, {width} hidden units in all). The same thread multiplies dense "
         f"single-precision matrices at {gemm:.0f} GFLOP/s and copies main memory at {copy:.1f} GB/s (read and "
-        "written). The operands fit the caches, so a product may pass the copy; no sparse one comes near a dense one.",
+        "written). The operands fit the caches, so a sparse product can exceed the copy; none comes near a dense one.",
         ["kernel", "ms", "MFLOP", "GFLOP/s", "of sgemm", "MB touched", "GB/s", "of a copy"],
         rows,
     )

@@ -1,7 +1,7 @@
-"""Is LinUCB fast? Against contextualbandits and MABWiser, over whole streams, a quarter of the answers silent.
+"""LinUCB compared with contextualbandits and MABWiser, over whole streams with a quarter of the rewards missing.
 
-All learn from the same decisions and rewards: the arm that taciturn chose, and only that arm (`one_right_arm=False`),
-because that is what the others do. After the stream, their upper bounds must be the same.
+All learn from taciturn's decisions and their rewards, for the chosen arm only (`one_right_arm=False`), as the other
+libraries do. After the stream, the upper bounds must be equal.
 """
 
 import warnings
@@ -16,18 +16,17 @@ import taciturn
 ALPHA, RIDGE = 0.25, 1.0
 GOALS = {"cnae9": 15, "cora": 15, "warfarin": 8}
 MABWISER_STEPS = {"cnae9": 40, "cora": 12, "warfarin": 400}
-"""MABWiser is slow and takes the same time at every step, so it runs over the first few only."""
+"""MABWiser is slow and takes the same time at every step, so only the first steps are run."""
 
 
 def compare():
     rows = [compare_on(name, goal) for name, goal in GOALS.items()]
     return Table(
         "LinUCB, decide and feedback",
-        "Milliseconds a step, the mean over the whole stream (MABWiser: over its first steps, as its time does not "
-        f"depend on them), α = {ALPHA}, ridge {RIDGE}. The upper bounds of all arms agree to the last digits of their "
-        "precision after the last step; contextualbandits computes in single precision, which is its default. "
-        "The last column is taciturn as the paper has it, where a right answer teaches all arms. "
-        + versions("contextualbandits", "mabwiser"),
+        "Milliseconds per step, mean over the whole stream (MABWiser: over its first steps, as its time per step is "
+        f"constant), α = {ALPHA}, ridge {RIDGE}. After the last step the upper bounds of all arms agree within "
+        "numerical precision; contextualbandits uses single precision, its default. The last column is taciturn with "
+        "the paper's rule, where a reward of 1 labels all arms. " + versions("contextualbandits", "mabwiser"),
         [
             "stream",
             "arms × features",
@@ -36,7 +35,7 @@ def compare():
             "MABWiser",
             "ratios",
             "goal",
-            "taciturn, all arms learn",
+            "taciturn, all arms labelled",
         ],
         rows,
     )
@@ -46,7 +45,7 @@ def compare_on(name, goal):
     data = taciturn.load_dataset(name)
     stream = taciturn.Stream(data, missing=0.25, seed=SEED)
     arms = len(data.arms)
-    for steps in (100, None):  # the first time compiles
+    for steps in (100, None):  # the first pass compiles
         ours, _ = run(data, stream, one_right_arm=False, steps=steps)
         all_arms, _ = run(data, stream, one_right_arm=True, steps=steps)
     theirs = Stopwatch()
@@ -55,12 +54,12 @@ def compare_on(name, goal):
     peer = contextualbandits.online.LinUCB(arms, ALPHA, RIDGE, fit_intercept=False, method="sm", random_state=1)
     slow = MAB(list(range(arms)), LearningPolicy.LinUCB(alpha=ALPHA, l2_lambda=RIDGE), seed=SEED)
     slow_steps = MABWISER_STEPS[name]
-    nothing = np.zeros((arms, data.X.shape[1]))  # both must be fitted first, and a context of zeros teaches nothing
-    peer.partial_fit(nothing, np.arange(arms), np.zeros(arms))
-    slow.fit(list(range(arms)), [0] * arms, nothing)
+    zeros = np.zeros((arms, data.X.shape[1]))  # both must be fitted first; zeros leave them unchanged
+    peer.partial_fit(zeros, np.arange(arms), np.zeros(arms))
+    slow.fit(list(range(arms)), [0] * arms, zeros)
     for i, round in enumerate(stream):
         decision = agent.decide(round.context)
-        arm, x = data.arms.index(decision.arm), round.context.toarray()  # dense is the fastest that the others take
+        arm, x = data.arms.index(decision.arm), round.context.toarray()  # dense is the fastest input of the others
         reward = stream.respond(round, decision.arm)
         agent.feedback(decision.id, reward)
         with theirs():
@@ -74,8 +73,8 @@ def compare_on(name, goal):
                     slow.partial_fit([arm], [reward], x)
             if i + 1 == slow_steps:
                 expected = slow.predict_expectations(x)
-                same(agent, [expected[k] for k in range(arms)], x, 1e-6)
-    same(agent, peer.decision_function(x)[0], x, 2e-3)
+                check_bounds(agent, [expected[k] for k in range(arms)], x, 1e-6)
+    check_bounds(agent, peer.decision_function(x)[0], x, 2e-3)
     mean = ours.milliseconds
     return [
         name,
@@ -94,7 +93,7 @@ def fresh(data, *, one_right_arm):
 
 
 def run(data, stream, *, one_right_arm, steps):
-    """Time decide and feedback, and nothing else."""
+    """Time decide and feedback only."""
     agent, watch = fresh(data, one_right_arm=one_right_arm), Stopwatch()
     for i, round in enumerate(stream):
         if i == steps:
@@ -108,8 +107,8 @@ def run(data, stream, *, one_right_arm, steps):
     return watch, agent
 
 
-def same(agent, theirs, x, tolerance):
-    """The upper bounds at a context must be equal; asking changes no regression."""
+def check_bounds(agent, theirs, x, tolerance):
+    """Check that the upper bounds at a context are equal; a decision changes no regression."""
     decision = agent.decide(x[0])
     np.testing.assert_allclose(decision.scores + decision.widths, theirs, rtol=tolerance, atol=tolerance)
 

@@ -1,4 +1,4 @@
-"""How long does the whole reproduction take? `taciturn reproduce all --jobs 2` into an empty folder."""
+"""Time of the whole reproduction: `taciturn reproduce all --jobs 2` into an empty folder."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def reproduce():
         subprocess.run([taciturn, "reproduce", "all", "--jobs", "2", "--out", folder], check=True)
     minutes = watch.laps[0] / 60
     return Table(
-        "The whole",
+        "The whole reproduction",
         "`taciturn reproduce all --jobs 2`: Table 1, Table 2 and the figures, 690 runs.",
         ["minutes", "goal"],
         [[f"{minutes:.1f}", f"under {GOAL}"]],

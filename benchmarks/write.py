@@ -1,4 +1,4 @@
-"""Run all benchmarks but the whole reproduction, each in a process of its own, and write docs/performance.md."""
+"""Run all benchmarks except the whole reproduction, each in its own process, and write docs/performance.md."""
 
 import json
 import subprocess
@@ -14,9 +14,9 @@ DOCS = HERE.parent / "docs"
 PARTS = ("linucb", "gcnucb", "graph", "growth", "hotspots")
 HEAD = """# Performance
 
-What a step costs, beside what people use today. Every comparison runs in one process, on one thread, over the same
-inputs, and checks that the answers are the same where the maths is. Written by `make bench`; the whole reproduction,
-which takes longer, is timed by `benchmarks/whole.py`.
+Time per step, compared with other libraries. Every comparison runs in one process, on one thread, over the same inputs,
+and checks that the results are equal where the algorithms are. Written by `make bench`; the whole reproduction, which
+takes longer, is timed by `benchmarks/whole.py`.
 
 {machine}; {versions}.
 """
@@ -34,15 +34,15 @@ def main():
     for part in PARTS:
         text += [markdown(table) for table in tables[part]]
         if part == "growth":
-            text.append("![Milliseconds a step against the number of contexts](growth.png)\n")
-    whole = DOCS / "performance.md"
-    kept = whole.read_text(encoding="utf-8").partition("## The first call")[1:] if whole.exists() else ()
-    whole.write_text("\n".join(text) + "\n" * bool(kept) + "".join(kept), encoding="utf-8")
-    print(f"{whole} written, {datetime.now(UTC):%H:%M} UTC")
+            text.append("![Milliseconds per step by number of contexts](growth.png)\n")
+    page = DOCS / "performance.md"
+    kept = page.read_text(encoding="utf-8").partition("## The first call")[1:] if page.exists() else ()
+    page.write_text("\n".join(text) + "\n" * bool(kept) + "".join(kept), encoding="utf-8")
+    print(f"{page} written, {datetime.now(UTC):%H:%M} UTC")
 
 
 def draw_growth(table, target):
-    """Milliseconds a step against contexts, on logarithmic axes."""
+    """Draw milliseconds per step by number of contexts, on logarithmic axes."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -53,8 +53,8 @@ def draw_growth(table, target):
     for name, *cells, exponent in table.rows:
         milliseconds = [float(cell.split(" / ")[0]) for cell in cells]
         axes.loglog(sizes, milliseconds, marker="o", label=f"{name} (t^{exponent})")
-    axes.set_xlabel("contexts seen")
-    axes.set_ylabel("milliseconds a step")
+    axes.set_xlabel("contexts")
+    axes.set_ylabel("milliseconds per step")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.minorticks_off()
     axes.grid(alpha=0.3)

@@ -162,7 +162,7 @@ def _against_time(records: list[RunRecord]) -> Iterator[str]:
             mean = np.array([np.mean([100 * (record.accuracy or 0.0) for record in group])])
             series.append(charts.Series(method, colours[method], per_step, mean, line=False))
         title = f"{dataset}, {silent} silent"
-        svg = charts.chart(series, title=title, x_label="milliseconds a step", y_label="right (%)", log_x=True)
+        svg = charts.chart(series, title=title, x_label="milliseconds per step", y_label="right (%)", log_x=True)
         yield _figure(svg, title)
 
 

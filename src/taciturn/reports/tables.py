@@ -109,7 +109,7 @@ def mark_down(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
 
 
-HEADER = ("data", "silent", "method", "right", "seeds", "seconds", "ms a step")
+HEADER = ("data", "silent", "method", "right", "seeds", "seconds", "ms per step")
 
 
 def row_texts(rows: Sequence[Row]) -> list[list[str]]:
