@@ -67,10 +67,10 @@ class DecisionRecord:
 
 
 class Neighbor(NamedTuple):
-    """A context that spoke for or against an arm.
+    """A neighboring context whose reward supports or opposes an arm.
 
-    `reward` is what its own `arm` earned there, or what is supposed if `imputed`; `closeness` says how near it is: its
-    weight in the graph over one and two steps, or the cosine where there is no graph.
+    `reward` is that of its own `arm`, observed or `imputed`; `closeness` is its weight in the graph over one and two
+    steps, or the cosine where there is no graph.
     """
 
     id: int
@@ -105,27 +105,27 @@ class Explanation:
     imputed_share: float
 
     def __str__(self) -> str:
-        """As a person would say it."""
+        """A few lines of text."""
         k = self.arms.index(self.arm)
         lines = [f"decision {self.id} is {self.state}: {self.arm}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}"]
         if self.second is not None:
             k = self.arms.index(self.second)
             lines.append(f"second: {self.second}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}")
-        for side, voices in (("for", self.supporting), ("against", self.opposing)):
-            for voice in voices:
-                earned = "is supposed to have earned" if voice.imputed else "earned"
+        for side, neighbors in (("supporting", self.supporting), ("opposing", self.opposing)):
+            for near in neighbors:
+                kind = "imputed reward" if near.imputed else "reward"
                 lines.append(
-                    f"{side}: {voice.arm} {earned} {voice.reward:.2g} in {voice.id} (closeness {voice.closeness:.2f})"
+                    f"{side}: decision {near.id}, {near.arm}, {kind} {near.reward:.2g}, {near.closeness:.2f} close"
                 )
-        lines.append(f"supposed is {self.imputed_share:.0%} of what is known of {self.arm}")
+        lines.append(f"imputed share of what was learned for {self.arm}: {self.imputed_share:.0%}")
         return "\n".join(lines)
 
 
 class Calibration(NamedTuple):
-    """What was supposed in silence, held against truths that landed after all.
+    """How well imputed rewards predicted those that came late.
 
-    `truths` of them, the Brier score (mean squared error), and for each tenth of the range that has any: what was
-    supposed on average, what was earned on average, and how often.
+    `truths` is the number of late rewards, `brier` the mean squared error, and `bins` has for each tenth of the range
+    with any: the mean imputed reward, the mean observed reward, and their number.
     """
 
     truths: int
@@ -137,15 +137,15 @@ class Calibration(NamedTuple):
 class Health:
     """How an agent is doing.
 
-    decisions              made, in all
+    decisions              made in all
     remembered             contexts that the agent holds; of them pending, rewarded, silent, labelled
-    late, corrected        truths that landed after silence; rewards that were changed
-    expired                decisions called silent by time
-    withdrawn, forgotten   decisions taken back; contexts evicted at `max_nodes`; `evicted_pending` had no feedback
-    imputed_share          how much of what is known was supposed
-    calibration            None before any truth landed late on a supposition
-    reward_rate            mean of the observed rewards that are remembered; `recent_reward_rate` of the last hundred
-    drift                  how many standard errors the recent rate is from the one before; None where there are too few
+    late, corrected        rewards that came after silence; rewards that were changed
+    expired                decisions that became silent by `expire_after`
+    withdrawn, forgotten   decisions withdrawn; contexts evicted at `max_nodes`, of them `evicted_pending` were pending
+    imputed_share          share of imputed rewards among all that are learned
+    calibration            of imputed rewards; None before any late reward
+    reward_rate            mean of the observed rewards that are held; `recent_reward_rate` of the last hundred
+    drift                  recent rate less the one before, in standard errors; None where there are too few rewards
     memory                 bytes in arrays
     """
 
@@ -272,43 +272,6 @@ class FullFeedbackAgent(Protocol):
 
     def reveal(self, id: int, arm: Arm) -> None:
         """Say which arm would have been right."""
-
-
-@runtime_checkable
-class Imputer(Protocol):
-    """Fills in the reward that silence withheld. Contexts are known by their node, arms by their index."""
-
-    deferred: bool
-
-    def begin(self, rows: Any, arms: int, rng: np.random.Generator) -> None:
-        """Start: `rows[node]` is a context, `arms` how many there are, `rng` the only source of randomness."""
-
-    def widen(self, dimension: int) -> None:
-        """Contexts have more features from now on."""
-
-    def arrive(self, node: int, neighbors: list[int] | None) -> None:
-        """A context came in. What takes long waits for `study`, if `deferred`."""
-
-    def train_step(self) -> bool:
-        """Do a piece of what was deferred; False if there is none."""
-
-    def started(self) -> None:
-        """The labelled start is in."""
-
-    def learn(self, node: int, arm: int, reward: float) -> None:
-        """A reward was observed."""
-
-    def unlearn(self, node: int, arm: int, reward: float) -> None:
-        """It was not: take it back."""
-
-    def keep(self, kept: NDArray[np.int64]) -> None:
-        """Forget all contexts but these nodes, which are renumbered in their order."""
-
-    def add_arm(self, like: int | None) -> None:
-        """There is one arm more, which begins with what is known of another, or with nothing."""
-
-    def impute(self, node: int, arm: int) -> float:
-        """The reward, from 0 to 1, that an arm would have earned at a context."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Arms that come and go, arms that are allowed, and chance among them."""
+"""Adding, retiring and restricting arms; random choices among them; estimates of memory."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taciturn
-from oracles.book import check_against_the_book
+from oracles.evidence import check_evidence
 from oracles.zoo import AGENTS, ARMS, contexts
 from taciturn.errors import TaciturnError, UnknownArm
 
@@ -14,18 +14,18 @@ from taciturn.errors import TaciturnError, UnknownArm
 @pytest.mark.parametrize("name", AGENTS)
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
-def test_arms_come_and_go_while_decisions_live(name, data):
+def test_arms_are_added_and_retired_while_decisions_are_pending(name, data):
     agent = AGENTS[name](arms=ARMS, seed=1)
     retired = set()
     for step, x in enumerate(contexts(16, data.draw(st.integers(0, 3)))):
-        what = data.draw(st.sampled_from(["nothing", "nothing", "add", "retire", "bring back"]))
+        what = data.draw(st.sampled_from(["nothing", "nothing", "add", "retire", "restore"]))
         if what == "add":
             agent.add_arm(f"arm {step}")
         elif what == "retire" and len(agent.active_arms) > 1:
             gone = data.draw(st.sampled_from(agent.active_arms))
             agent.retire_arm(gone)
             retired.add(gone)
-        elif what == "bring back" and retired:
+        elif what == "restore" and retired:
             back = data.draw(st.sampled_from(sorted(retired)))
             agent.add_arm(back)
             retired.remove(back)
@@ -37,34 +37,35 @@ def test_arms_come_and_go_while_decisions_live(name, data):
         assert decision.arm not in retired
         assert len(decision.scores) == len(agent.arm_names)
         assert np.isfinite(decision.scores).all()
-        for _ in range(data.draw(st.integers(0, 2))):  # for retired arms, and for decisions before an arm came, too
+        for _ in range(
+            data.draw(st.integers(0, 2))
+        ):  # also for retired arms, and for decisions made before an arm was added
             agent.feedback(data.draw(st.integers(0, step)), data.draw(st.sampled_from([0, 1, None])))
-    check_against_the_book(agent)
+    check_evidence(agent)
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_new_arm_begins_with_what_is_known_of_another(name):
+def test_add_arm_like_copies_the_evidence_of_another_arm(name):
     agent = AGENTS[name](arms=ARMS, seed=1)
     agent.warm_start(contexts(6), ARMS * 2)
     for step, x in enumerate(contexts(30, 1)):
         agent.feedback(agent.decide(x).id, (1, 0, None)[step % 3])
-    agent.add_arm("twin", like="middle")
-    agent.add_arm("stranger")
-    twin = agent.fork()
+    agent.add_arm("copy", like="middle")
+    agent.add_arm("new")
     x = contexts(1, 2)[0]
     if name.startswith(("viewucb", "linucb", "majority")) or "bilinucb" in name:
-        decision = twin.decide(x)
+        decision = agent.fork().decide(x)
         assert decision.scores[3] == pytest.approx(decision.scores[1], rel=1e-5)
         assert decision.widths[3] == pytest.approx(decision.widths[1], rel=1e-5)
     for step, x in enumerate(contexts(12, 3)):
-        decision = agent.decide(x, allowed=["twin"] if step % 2 else None)
+        decision = agent.decide(x, allowed=["copy"] if step % 2 else None)
         agent.feedback(decision.id, (1, 0)[step % 2])
         assert np.isfinite(decision.scores).all()
     for id in range(6, 20):
         agent.feedback(id, 0)
 
 
-def test_wrong_arms_are_refused_and_nothing_has_changed():
+def test_invalid_arms_are_refused_and_change_nothing():
     agent = taciturn.LinUCB(arms=ARMS)
     agent.decide([1.0])
     for wrong, message in ((["left", "nowhere"], "'nowhere'"), ([], "at least one"), ("left", "a list"), (5, "a list")):
@@ -89,10 +90,10 @@ def test_wrong_arms_are_refused_and_nothing_has_changed():
     assert agent.health().decisions == 2
 
 
-@pytest.mark.parametrize("chance", [{"epsilon": 0.4}, {"temperature": 0.7}, {"epsilon": 0.3, "temperature": 0.5}])
-def test_propensities_are_honest(chance):
-    """Each arm is chosen as often as its propensity says, and the mean of one over it is the number of arms allowed."""
-    agent = taciturn.LinUCB(arms=4, **chance, max_nodes=16)
+@pytest.mark.parametrize("randomness", [{"epsilon": 0.4}, {"temperature": 0.7}, {"epsilon": 0.3, "temperature": 0.5}])
+def test_arms_are_chosen_as_often_as_their_propensities_say(randomness):
+    """The propensities of the allowed arms sum to 1, and each arm's frequency is its propensity up to 4 deviations."""
+    agent = taciturn.LinUCB(arms=4, **randomness, max_nodes=16)
     agent.warm_start(np.eye(4), range(4))
     counts, propensities = np.zeros(4), np.full(4, np.nan)
     for _ in range(4000):
@@ -100,24 +101,23 @@ def test_propensities_are_honest(chance):
         counts[decision.arm] += 1
         propensities[decision.arm] = decision.propensity
     assert counts[2] == 0
-    taken = [0, 1, 3]
-    assert propensities[taken].sum() == pytest.approx(1.0)
-    spread = np.sqrt(4000 * propensities[taken] * (1 - propensities[taken]))
-    assert (np.abs(counts[taken] - 4000 * propensities[taken]) < 4 * spread).all()
-    again = taciturn.LinUCB(arms=4, **chance, seed=1)
+    allowed = [0, 1, 3]
+    assert propensities[allowed].sum() == pytest.approx(1.0)
+    spread = np.sqrt(4000 * propensities[allowed] * (1 - propensities[allowed]))
+    assert (np.abs(counts[allowed] - 4000 * propensities[allowed]) < 4 * spread).all()
+    again = taciturn.LinUCB(arms=4, **randomness, seed=1)
     assert {again.decide([1.0]).arm for _ in range(60)} == {0, 1, 2, 3}
 
 
-def test_without_chance_the_choice_is_certain_and_draws_nothing():
+def test_a_deterministic_policy_has_propensity_1_and_draws_no_random_numbers():
     agent = taciturn.LinUCB(arms=3)
-    before = agent._chance.bit_generator.state
+    before = agent.state_dict()["random"]
     assert agent.decide([1.0]).propensity == 1.0
-    assert agent._chance.bit_generator.state == before
+    assert agent.state_dict()["random"] == before
 
 
 @pytest.mark.parametrize("arms", [2, 2000])
-def test_thousands_of_arms(arms):
-    """What an arm costs is arithmetic, not a step of Python: 2000 arms make about as many calls as two."""
+def test_agents_run_with_thousands_of_arms(arms):
     for kind in (taciturn.LinUCB, taciturn.ViewUCB):
         agent = kind(arms=arms)
         for step in range(8):
@@ -129,7 +129,7 @@ def test_thousands_of_arms(arms):
         small.feedback(small.decide(contexts(1, step)[0]).id, step % 2)
 
 
-def test_calls_do_not_grow_with_arms():
+def test_the_number_of_python_calls_does_not_grow_with_arms():
     import sys
 
     def calls(kind, arms):
@@ -153,13 +153,13 @@ def test_calls_do_not_grow_with_arms():
         assert calls(kind, 300) <= 1.2 * calls(kind, 3), kind
 
 
-def test_memory_is_estimated_before_it_is_taken():
+def test_memory_limit_is_checked_before_anything_is_allocated():
     limited = taciturn.LinUCB(arms=2000, memory_limit=1e8)
     with pytest.raises(
         TaciturnError, match=r"LinUCB with 2000 arms and 300 features takes about 1.75 GB; memory_limit is 100 MB"
     ):
         limited.decide(np.ones(300))
-    assert limited.decide([1.0, 2.0]).id == 0, "it was refused before anything was settled"
+    assert limited.decide([1.0, 2.0]).id == 0, "the number of features was not fixed by a refused context"
     grows = taciturn.LinUCB(arms=2, memory_limit=20_000)
     grows.decide({"a": 1.0, "b": 1.0})
     with pytest.raises(TaciturnError, match="memory_limit is 20 kB"):
@@ -172,7 +172,7 @@ def test_memory_is_estimated_before_it_is_taken():
 
 @pytest.mark.parametrize("name", ["linucb", "rogcn", "bilinucb-gcn", "gcnucb", "viewucb"])
 @pytest.mark.parametrize(("arms", "features"), [(3, 200), (40, 30), (5, 4)])
-def test_the_estimate_is_near_what_is_held(name, arms, features):
+def test_the_memory_estimate_is_near_what_is_held(name, arms, features):
     agent = taciturn.make(
         name, arms=arms, max_nodes=500, **({"warmup": 0} if name in ("bilinucb-gcn", "gcnucb") else {})
     )

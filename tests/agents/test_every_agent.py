@@ -1,4 +1,4 @@
-"""What all agents promise, and that the check notices when one does not."""
+"""Every agent passes `check_agent`, and `check_agent` fails on agents that are broken in one way each."""
 
 from functools import partial
 
@@ -11,27 +11,27 @@ from taciturn.contracts import Decision
 from taciturn.experiments.checks import ARMS, AgentCheckError, check_agent
 from taciturn.registry import METHODS
 
-LEARNING = [name for name in METHODS if name != "majority"]  # which cannot tell one context from another
+LEARNING = [name for name in METHODS if name != "majority"]  # its choice does not depend on the context
 WARMED_UP = {name for name, method in METHODS.items() if method.family in ("gcnucb", "bilinucb", "ilinucb")}
 
 
 @pytest.mark.parametrize("name", LEARNING)
 @pytest.mark.parametrize("preset", [None, "paper"])
-def test_keeps_all_promises(name, preset):
+def test_every_agent_passes(name, preset):
     check_agent(partial(taciturn.make, name, preset=preset, **({"warmup": 8} if name in WARMED_UP else {})))
 
 
 @pytest.mark.parametrize("name", LEARNING)
-def test_keeps_all_promises_where_several_arms_can_be_right(name):
+def test_every_agent_passes_with_several_right_arms(name):
     check_agent(partial(taciturn.make, name, one_right_arm=False, **({"warmup": 8} if name in WARMED_UP else {})))
 
 
-def test_any_classifier_imputes():
+def test_an_agent_with_a_scikit_learn_classifier_as_imputer_passes():
     check_agent(partial(taciturn.BILinUCB, imputer=MultinomialNB(), warmup=8))
 
 
 class Forwarding:
-    """A sound agent to break in one way at a time."""
+    """A correct agent that forwards to LinUCB; each subclass breaks one thing."""
 
     def __init__(self, arms, seed):
         self.agent = taciturn.LinUCB(arms=arms, seed=seed)
@@ -47,7 +47,7 @@ class Forwarding:
         self.agent.feedback(id, reward)
 
 
-class ChoosesAStranger(Forwarding):
+class ChoosesAnUnknownArm(Forwarding):
     def decide(self, x, neighbors=None):
         d = super().decide(x, neighbors)
         return Decision(d.id, "nowhere", d.scores, d.widths, d.propensity)
@@ -84,7 +84,7 @@ class IgnoresItsSeed(Forwarding):
         return Decision(d.id, ARMS[self.draws.integers(3)], d.scores, d.widths, d.propensity)
 
 
-class SwallowsErrors(Forwarding):
+class DecidesOnErrors(Forwarding):
     def feedback(self, id, reward):
         try:
             super().feedback(id, reward)
@@ -97,7 +97,7 @@ class TakesFeedbackInOrderOnly(Forwarding):
 
     def feedback(self, id, reward):
         if id < self.last:
-            raise AgentCheckError("feedback came late")
+            raise AgentCheckError("feedback out of order")
         self.last = id
         super().feedback(id, reward)
 
@@ -111,10 +111,10 @@ class LearnsNothing(Forwarding):
 
 
 @pytest.mark.parametrize("broken", Forwarding.__subclasses__(), ids=lambda agent: agent.__name__)
-def test_the_check_notices(broken):
+def test_check_agent_fails_on_a_broken_agent(broken):
     with pytest.raises(AgentCheckError):
         check_agent(broken)
 
 
-def test_the_sound_one_passes():
+def test_check_agent_passes_the_unbroken_agent():
     check_agent(Forwarding)

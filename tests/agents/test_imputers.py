@@ -6,71 +6,79 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
 import taciturn
-from taciturn.agents.contexts import RowStore
-from taciturn.agents.imputers import ClassifierImputer, KMeansImputer, RandomImputer
+from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.imputers import ClassifierImputer, KMeansImputer, RandomImputer
+from taciturn.agents.table import PENDING, NodeTable
 from taciturn.contracts import SparseRow
 from taciturn.errors import TaciturnError
 
 
-def started(imputer, X, arms=3, seed=0):
-    """An imputer that has seen the rows of X arrive."""
-    rows = RowStore()
-    rows.dimension = X.shape[1]
-    imputer.begin(rows, arms, np.random.default_rng(seed))
-    for node, x in enumerate(X):
+def built(imputer, X, arms=3, seed=0):
+    """An imputer over a table with the rows of X as contexts; both are returned."""
+    table = NodeTable(arms)
+    table.contexts.n_features = X.shape[1]
+    imputer.build(table, np.random.default_rng(seed)).allocate(arms, X.shape[1])
+    for x in X:
         columns = np.flatnonzero(x).astype(np.int32)
-        rows.append(SparseRow(columns, x[columns]))
-        imputer.arrive(node, None)
-    return imputer
+        node = table.append(SparseRow(columns, x[columns]), PENDING, 0.0, 0.0)
+        imputer.add_context(node, None)
+    return imputer, table
+
+
+def observed(node, arm, reward, arms=3):
+    """The example of a reward that labels the chosen arm alone."""
+    chosen = np.arange(arms) == arm
+    return Example(node, arm, reward, False, chosen * reward, chosen)
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.integers(0, 40))
-def test_kmeans_answers_the_mean_observed_reward_of_the_cluster(seed, count):
+def test_kmeans_imputes_the_mean_observed_reward_of_the_cluster(seed, count):
     rng = np.random.default_rng(seed)
-    imputer = started(KMeansImputer(clusters=4), rng.random((count, 3)), seed=seed)
-    told = {node: float(rng.random()) for node in range(count) if rng.random() < 0.5}
-    for node, reward in told.items():
-        imputer.learn(node, int(rng.integers(3)), reward)
+    imputer, table = built(KMeansImputer(clusters=4), rng.random((count, 3)), seed=seed)
+    rewards = {node: float(rng.random()) for node in range(count) if rng.random() < 0.5}
+    for node, reward in rewards.items():
+        imputer.learn(observed(node, int(rng.integers(3)), reward))
+    cluster = table.state_dict()["cluster"]
     for node in range(count):
-        mates = [told[other] for other in told if imputer._cluster[other] == imputer._cluster[node]]
-        wanted = np.mean(mates) if mates and count >= 4 else 0.5
+        same = [rewards[other] for other in rewards if cluster[other] == cluster[node]]
+        wanted = np.mean(same) if same and count >= 4 else 0.5
         assert imputer.impute(node, 0) == pytest.approx(wanted)
 
 
-def test_kmeans_separates_what_is_apart():
+def test_kmeans_separates_distant_groups():
     X = np.vstack([np.eye(2)[i % 2] * 10 + np.random.default_rng(i).random(2) * 0.1 for i in range(40)])
-    imputer = started(KMeansImputer(clusters=2), X)
+    imputer, _ = built(KMeansImputer(clusters=2), X)
     for node in range(30):
-        imputer.learn(node, 0, float(node % 2))
+        imputer.learn(observed(node, 0, float(node % 2)))
     assert imputer.impute(38, 0) == 0.0
     assert imputer.impute(39, 0) == 1.0
 
 
-def test_chance_is_uniform_and_seeded():
-    draws = [started(RandomImputer(), np.eye(2), seed=seed).impute(0, 0) for seed in range(400)]
+def test_random_imputation_is_uniform_and_seeded():
+    draws = [built(RandomImputer(), np.eye(2), seed=seed)[0].impute(0, 0) for seed in range(400)]
     assert abs(np.mean(draws) - 0.5) < 0.05
     assert min(draws) < 0.05
     assert max(draws) > 0.95
-    assert draws[0] == started(RandomImputer(), np.eye(2), seed=0).impute(0, 0)
+    assert draws[0] == built(RandomImputer(), np.eye(2), seed=0)[0].impute(0, 0)
 
 
 @pytest.mark.parametrize("estimator", [MultinomialNB(), GaussianNB(), SGDClassifier(loss="log_loss")])
-def test_a_classifier_learns_what_turned_out_right(estimator):
+def test_a_classifier_learns_rewarded_arms(estimator):
     rng = np.random.default_rng(0)
     X = np.vstack([np.eye(3)[i % 3] + 0.1 * rng.random(3) for i in range(30)])
-    imputer = started(ClassifierImputer(estimator), X)
-    assert imputer.impute(0, 1) == pytest.approx(1 / 3), "even odds before it was told anything"
+    imputer, _ = built(ClassifierImputer(estimator), X)
+    assert imputer.impute(0, 1) == pytest.approx(1 / 3), "uniform before the first label"
     for node in range(27):
-        imputer.learn(node, node % 3, 1.0)
-        imputer.learn(node, (node + 1) % 3, 0.0)
+        imputer.learn(observed(node, node % 3, 1.0))
+        imputer.learn(observed(node, (node + 1) % 3, 0.0))
         assert 0 <= imputer.impute(node, 2) <= 1
     assert imputer.impute(27, 0) > imputer.impute(27, 1)
-    assert not hasattr(estimator, "classes_"), "the user's own estimator stays untrained"
+    assert not hasattr(estimator, "classes_"), "the given estimator stays untrained"
 
 
-def test_a_classifier_that_refuses_changes_nothing():
-    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)  # wants no negative features
+def test_an_error_of_the_classifier_is_reported_and_changes_nothing():
+    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)  # it refuses negative features
     decision = agent.decide([1.0, -1.0])
     for _ in range(3):
         with pytest.raises(TaciturnError, match="imputer MultinomialNB.* refuses: .*[Nn]egative"):
@@ -81,12 +89,14 @@ def test_a_classifier_that_refuses_changes_nothing():
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_a_bounded_imputation_stays_within_the_belief(seed):
+def test_a_bounded_imputed_reward_stays_within_the_confidence_interval(seed):
     rng = np.random.default_rng(seed)
     agent = taciturn.BILinUCB(arms=3, imputer="random", seed=seed, warmup=0)
     for step in range(30):
         decision = agent.decide(rng.random(4))
         arm, low = decision.arm, decision.scores - decision.widths
-        imputed = agent._impute(decision.id, arm)
+        silent = agent.fork()
+        silent.feedback(decision.id, None)
+        imputed = silent.explain(decision.id).imputed_reward
         assert low[arm] - 1e-9 <= imputed <= decision.scores[arm] + decision.widths[arm] + 1e-9
         agent.feedback(decision.id, (1, 0, None)[step % 3])

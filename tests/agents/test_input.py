@@ -1,4 +1,4 @@
-"""What users give to agents: taken in all its forms, or refused in one line."""
+"""Input of agents: every accepted form, and one-line errors for everything else."""
 
 import numpy as np
 import pytest
@@ -46,13 +46,13 @@ BAD_PARAMETERS = [
 
 
 @pytest.mark.parametrize(("params", "message"), BAD_PARAMETERS)
-def test_wrong_parameters_say_name_value_and_what_is_allowed(params, message):
+def test_errors_of_parameters_give_name_value_and_what_is_allowed(params, message):
     with pytest.raises(ValueError, match=message) as error:
         taciturn.GCNUCB(**{"arms": 3, **params})
     assert "\n" not in str(error.value)
 
 
-def test_wrong_imputers_are_refused():
+def test_invalid_imputers_are_refused():
     with pytest.raises(UnknownName, match="did you mean 'kmeans'"):
         taciturn.BILinUCB(arms=2, imputer="kmean")
     with pytest.raises(TaciturnError, match="partial_fit and predict_proba"):
@@ -71,7 +71,7 @@ def test_wrong_imputers_are_refused():
         taciturn.BILinUCB(arms=2, imputer=MultinomialNB)  # the class
 
 
-def test_make_knows_its_names_presets_and_parameters():
+def test_make_checks_names_presets_and_parameters():
     with pytest.raises(UnknownName, match="did you mean 'gcnucb'.*bilinucb-gcn"):
         taciturn.make("gcnucbb", arms=2)
     with pytest.raises(UnknownName, match="paper"):
@@ -81,14 +81,14 @@ def test_make_knows_its_names_presets_and_parameters():
     for name in METHODS:
         agent = taciturn.make(name, arms=["a", "b"], preset="paper", seed=3)
         printed = METHODS[name].family in preset_file("paper")["agents"]
-        assert agent.params["ties"] == ("first" if printed else "balance"), "a preset is about its own methods"
+        assert agent.params["ties"] == ("first" if printed else "balance"), "a preset changes its own methods only"
         assert agent.params["arms"] == ["a", "b"]
         assert type(agent)(**agent.params).params == agent.params
     assert taciturn.make("gcnucb", arms=2, preset="paper").params["normalize_theta"] is True
     assert taciturn.make("ilinucb-random", arms=2, preset="paper").params["bounded"] is False
 
 
-def test_contexts_of_the_wrong_kind_are_refused():
+def test_invalid_contexts_are_refused():
     agent = taciturn.LinUCB(arms=2)
     agent.decide([1.0, 0.0, 2.0])
     for context, message in [
@@ -110,20 +110,20 @@ def test_contexts_of_the_wrong_kind_are_refused():
     ]:
         with pytest.raises(InvalidContext, match=message):
             agent.decide(context)
-    assert agent.decide(sp.csr_array([[0.0, 1.0, 0.0]])).id == 1, "what was refused took no id"
+    assert agent.decide(sp.csr_array([[0.0, 1.0, 0.0]])).id == 1, "refused contexts take no id"
 
 
-def test_named_features_open_columns_as_they_come():
-    named, placed = (taciturn.LinUCB(arms=2) for _ in range(2))
-    stories = [{"red": 1.0}, {"blue": 2.0, "red": 1.0}, {"green": 1.0, "blue": 0.5}, {"red": 1.0, "green": 3.0}]
+def test_named_features_get_columns_in_order_of_appearance():
+    named, positional = (taciturn.LinUCB(arms=2) for _ in range(2))
+    examples = [{"red": 1.0}, {"blue": 2.0, "red": 1.0}, {"green": 1.0, "blue": 0.5}, {"red": 1.0, "green": 3.0}]
     columns = ["red", "blue", "green"]
-    for step, story in enumerate(stories * 40):
-        left = named.decide(story)
-        right = placed.decide([story.get(name, 0.0) for name in columns])
+    for step, features in enumerate(examples * 40):
+        left = named.decide(features)
+        right = positional.decide([features.get(name, 0.0) for name in columns])
         assert left.arm == right.arm
         np.testing.assert_allclose(left.scores, right.scores, atol=1e-12)
         np.testing.assert_allclose(left.widths, right.widths, atol=1e-12)
-        for agent, decision in ((named, left), (placed, right)):
+        for agent, decision in ((named, left), (positional, right)):
             agent.feedback(decision.id, step % 2)
     for context, message in [
         ({}, "names no feature"),
@@ -135,7 +135,7 @@ def test_named_features_open_columns_as_they_come():
             named.decide(context)
 
 
-def test_a_labelled_start_may_name_features_too():
+def test_warm_start_accepts_named_features():
     agent = taciturn.GCNUCB(arms=["x", "y"], warmup=0)
     ids = agent.warm_start([{"a": 1.0}, {"b": 1.0, "c": 2.0}], ["x", "y"])
     assert ids == [0, 1]
@@ -143,7 +143,7 @@ def test_a_labelled_start_may_name_features_too():
     assert agent.decide({"b": 1.0, "c": 2.0, "d": 0.1}).arm == "y"
 
 
-def test_a_labelled_start_with_a_mistake_changes_nothing():
+def test_a_refused_warm_start_changes_nothing():
     agent = taciturn.LinUCB(arms=["x", "y"])
     X0 = np.eye(3)
     for X, y, edges, error, message in [
@@ -164,18 +164,20 @@ def test_a_labelled_start_with_a_mistake_changes_nothing():
     ]:
         with pytest.raises(error, match=message):
             agent.warm_start(X, y, edges)
-    assert agent.warm_start([[1.0, 2.0, 3.0, 4.0]], ["x"], edges=[]) == [0], "neither rows nor width were settled"
+    assert agent.warm_start([[1.0, 2.0, 3.0, 4.0]], ["x"], edges=[]) == [0], (
+        "neither rows nor the number of features were kept"
+    )
 
 
-def test_arms_of_a_start_may_be_places():
+def test_warm_start_accepts_arms_as_indices():
     agent = taciturn.LinUCB(arms=["x", "y"], alpha=0)
     agent.warm_start(np.eye(2), np.array([1, 0]))
     assert agent.decide([1.0, 0.0]).arm == "y"
 
 
-def test_feedback_is_a_reward_for_a_decision_that_was_made():
+def test_feedback_needs_a_reward_from_0_to_1_and_a_known_decision():
     agent = taciturn.LinUCB(arms=2)
-    (given,) = agent.warm_start([[1.0, 0.0]], [0])
+    (labelled,) = agent.warm_start([[1.0, 0.0]], [0])
     first, second = agent.decide([1.0, 0.0]), agent.decide([0.0, 1.0])
     for wrong in (-0.1, 1.1, float("nan"), "1", [1]):
         with pytest.raises(InvalidReward, match="from 0 to 1"):
@@ -185,12 +187,12 @@ def test_feedback_is_a_reward_for_a_decision_that_was_made():
             agent.feedback(unknown, 1)
     agent.feedback(second.id, np.float32(0.5))
     agent.feedback(first.id, None)
-    assert [agent.state(id) for id in (first.id, second.id, given)] == ["silent", "rewarded", "labelled"]
+    assert [agent.state(id) for id in (first.id, second.id, labelled)] == ["silent", "rewarded", "labelled"]
     with pytest.raises(AlreadyAnswered, match="labelled row"):
-        agent.feedback(given, 1)
+        agent.feedback(labelled, 1)
 
 
-def test_neighbors_may_be_any_ids_there_are():
+def test_neighbors_are_a_list_of_known_ids():
     agent = taciturn.GCNUCB(arms=2)
     ids = agent.warm_start(np.eye(2), [0, 1], edges=[(0, 1), (1, 0), (1, 1)])
     for wrong, message in (
@@ -205,13 +207,14 @@ def test_neighbors_may_be_any_ids_there_are():
     first = agent.decide([1.0, 0.0], neighbors=np.array([ids[0], ids[0]]))
     batch = agent.decide_batch(np.eye(2), neighbors=[[first.id], iter([first.id, first.id + 1])])
     assert [decision.id for decision in batch] == [3, 4]
-    graph = agent._encoder.graph
-    assert list(zip(graph._sources[:5], graph._targets[:5], strict=True)) == [(1, 0), (2, 0), (3, 2), (4, 2), (4, 3)]
+    edges = agent.state_dict()["parts"]["encoder"]["graph"]["edges"]
+    pairs = list(zip(edges["sources"].tolist(), edges["targets"].tolist(), strict=True))
+    assert pairs == [(1, 0), (2, 0), (3, 2), (4, 2), (4, 3)]
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_rows_with_neighbors_and_rows_without_mix(name):
-    """A labelled start without a graph, and decisions that name its rows, were once refused."""
+def test_contexts_with_and_without_neighbors_mix(name):
+    """Decisions that named rows of a warm start without a graph were once refused."""
     agent = taciturn.make(name, arms=2, **({"warmup": 0} if name == "gcnucb" or "ilinucb" in name else {}))
     ids = agent.warm_start(np.eye(2), [0, 1])
     for step in range(12):
@@ -221,38 +224,38 @@ def test_rows_with_neighbors_and_rows_without_mix(name):
         ids.append(decision.id)
 
 
-def test_a_width_that_no_memory_holds_is_refused_and_forgotten():
+def test_more_features_than_memory_holds_are_refused_and_change_nothing():
     agent = taciturn.LinUCB(arms=2)
     with pytest.raises(TaciturnError, match="2 arms and 10000000 features takes about .* TB; memory_limit is"):
         agent.decide(sp.csr_matrix((1, 10**7)))
     assert agent.decide([1.0, 2.0]).id == 0
 
 
-def test_close_scores_are_told_apart_whatever_their_size():
+def test_small_scores_are_not_ties():
     agent = taciturn.LinUCB(arms=["bad", "good"], alpha=0, ties="first")
     agent.warm_start([[1e-5, 0.0]], ["good"])
     assert agent.decide([1e-5, 0.0]).arm == "good"
 
 
-def test_many_new_names_stay_affordable():
-    """Each new name once copied all of the state: time grew with the cube of the names. Now few copies are made."""
+def test_many_new_feature_names_cause_few_copies():
+    """Each new name once copied all of the state, so that time grew with the cube of the number of names."""
     agent = taciturn.LinUCB(arms=2)
     widths = set()
     for name in range(300):
         decision = agent.decide({f"n{name}": 1.0, "n0": 1.0})
         agent.feedback(decision.id, name % 2)
-        widths.add(agent._linear._state.theta.shape[1])
+        widths.add(agent.state_dict()["parts"]["ridge"]["theta"].shape[1])
     assert len(widths) <= 10
 
 
-def test_ties_are_spread_or_go_to_the_first():
+def test_ties_are_balanced_or_go_to_the_first_arm():
     spread = taciturn.LinUCB(arms=4)
     assert sorted(spread.decide([1.0]).arm for _ in range(8)) == [0, 0, 1, 1, 2, 2, 3, 3]
     first = taciturn.LinUCB(arms=4, ties="first")
     assert {first.decide([1.0]).arm for _ in range(8)} == {0}
 
 
-def test_several_right_arms_teach_only_the_one_that_was_chosen():
+def test_with_several_right_arms_a_reward_labels_only_the_chosen_arm():
     agent = taciturn.LinUCB(arms=2, one_right_arm=False, alpha=0)
     for _ in range(20):
         decision = agent.decide([1.0])

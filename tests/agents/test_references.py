@@ -6,7 +6,7 @@ from taciturn.experiments.checks import toy_data
 from taciturn.streams.stream import Stream
 
 
-def test_majority_plays_what_was_rewarded_most_whatever_the_context():
+def test_majority_chooses_the_arm_rewarded_most_for_every_context():
     agent = taciturn.make("majority", arms=["a", "b", "c"])
     agent.warm_start(np.eye(3), ["a", "b", "c"])
     rewards = {"a": 0.0, "b": 1.0, "c": 0.0}
@@ -19,7 +19,7 @@ def test_majority_plays_what_was_rewarded_most_whatever_the_context():
     np.testing.assert_allclose(decision.scores.sum(), 1.0)
 
 
-def test_label_spreading_is_that_of_scikit_learn_at_each_refit():
+def test_label_spreading_equals_scikit_learn_at_each_refit():
     stream = Stream(toy_data(rows=90, seed=0), missing=0.3, seed=0)
     agent = taciturn.make("labelspreading", arms=stream.arms, every=20)
     agent.warm_start(stream.start.contexts, stream.start.arms)
@@ -42,15 +42,15 @@ def test_label_spreading_is_that_of_scikit_learn_at_each_refit():
     assert refits == 4
 
 
-def test_the_oracle_is_told_every_time_whatever_is_silent():
+def test_the_full_feedback_oracle_ignores_missing_rewards():
     data = toy_data(rows=120, seed=1)
-    told = [
+    choices = [
         taciturn.evaluate(taciturn.make("oracle-full", arms=data.arms), Stream(data, missing=missing, seed=0)).choices
         for missing in (0.0, 0.9)
     ]
-    np.testing.assert_array_equal(*told)
+    np.testing.assert_array_equal(*choices)
     agent = taciturn.make("oracle-full", arms=data.arms)
     decision = agent.decide([1.0, 0.0])
     agent.reveal(decision.id, data.arms[1])
     agent.reveal(decision.id, data.arms[2])
-    np.testing.assert_array_equal(agent._targets[decision.id], [0, 0, 1])
+    np.testing.assert_array_equal(agent.state_dict()["table"]["columns"]["targets"][decision.id], [0, 0, 1])

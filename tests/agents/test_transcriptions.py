@@ -16,7 +16,7 @@ settings = pytest.mark.parametrize(("seed", "edges"), [(0, False), (1, True), (2
 
 
 def noisy_stream(seed, edges):
-    """The toy data, blurred until all agents make mistakes, a third of it silent."""
+    """Toy data with enough noise that all agents make mistakes; a third of the rewards are missing."""
     data = toy_data(rows=STEPS + 3, seed=seed, edges=edges)
     blurred = data.X.toarray() + np.random.default_rng(seed).random(data.X.shape) * 0.25
     data = replace(data, X=sp.csr_matrix(np.where(blurred < 0.1, 0.0, blurred)))
@@ -65,7 +65,7 @@ def test_viewucb(seed, edges, hops):
     assert taciturn.evaluate(agent, stream).choices.tolist() == wanted
 
 
-def test_the_streams_are_hard_enough_to_tell_agents_apart():
+def test_different_agents_choose_differently_on_these_streams():
     stream = noisy_stream(0, False)
     runs = [
         run(name, stream, 0, **({"warmup": 0} if name == "gcnucb" else {})) for name in ("linucb", "rogcn", "gcnucb")

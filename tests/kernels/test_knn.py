@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
 from oracles import knn as oracle
-from taciturn.agents.contexts import RowStore
-from taciturn.agents.graph import ContextGraph
+from taciturn.agents.parts.graph import NodeGraph
+from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import knn
 
@@ -81,8 +81,8 @@ def dense(csr, count):
 def grow(X, k):
     """Yield the graph after each row of X."""
     rows = RowStore()
-    rows.dimension = X.shape[1]
-    graph = ContextGraph(rows, k)
+    rows.n_features = X.shape[1]
+    graph = NodeGraph(rows, k)
     for node, x in enumerate(X):
         columns = np.flatnonzero(x).astype(np.int32)
         rows.append(SparseRow(columns, x[columns]))
@@ -180,11 +180,11 @@ def test_neighbors_and_adjacency_equal_the_oracle_on_extreme_rows(case):
 
 def test_columns_that_appear_later_are_compared():
     rows, k = RowStore(), 3
-    graph, X = ContextGraph(rows, k), np.zeros((90, 30))
+    graph, X = NodeGraph(rows, k), np.zeros((90, 30))
     rng = np.random.default_rng(0)
     for node in range(90):
-        rows.dimension = 3 + node // 4
-        X[node, : rows.dimension] = rng.random(rows.dimension) * (rng.random(rows.dimension) < 0.5)
+        rows.n_features = 3 + node // 4
+        X[node, : rows.n_features] = rng.random(rows.n_features) * (rng.random(rows.n_features) < 0.5)
         columns = np.flatnonzero(X[node]).astype(np.int32)
         rows.append(SparseRow(columns, X[node, columns]))
         graph.add(node, None)
@@ -201,8 +201,8 @@ def test_equal_rows_have_edges_of_weight_one():
 def test_given_edges_have_weight_one_in_the_adjacency():
     rng = np.random.default_rng(0)
     rows, X = RowStore(), rng.random((12, 3))
-    rows.dimension = 3
-    graph, edges = ContextGraph(rows, 5), []
+    rows.n_features = 3
+    graph, edges = NodeGraph(rows, 5), []
     for node, x in enumerate(X):
         linked = [other for other in range(node) if rng.random() < 0.3]
         edges += [(node, other) for other in linked]
@@ -215,8 +215,8 @@ def test_given_edges_have_weight_one_in_the_adjacency():
 def test_given_edges_and_nearest_neighbors_are_combined_in_one_adjacency():
     rng = np.random.default_rng(1)
     rows, X = RowStore(), rng.random((14, 3))
-    rows.dimension = 3
-    graph, edges, unlinked = ContextGraph(rows, 2), [], []
+    rows.n_features = 3
+    graph, edges, unlinked = NodeGraph(rows, 2), [], []
     for node, x in enumerate(X):
         linked = [other for other in range(node) if rng.random() < 0.3] if node % 3 == 2 else None
         edges += [(node, other) for other in linked or []]

@@ -1,17 +1,17 @@
 """The paper's pseudo-code, transcribed line by line: dense, one arm at a time, everything from scratch at every step.
 
-The only thing taken over from the library is where random numbers come from: the generator of the seed, first the
-weights, then two mask keys a training step.
+Random numbers are drawn as in the library: from the generator of the seed, first the weights, then two keys of dropout
+masks for each training step.
 """
 
 import numpy as np
 
 from oracles import gcn, knn, views
-from taciturn.agents.trust import Trust
+from taciturn.agents.parts.view_weights import ViewWeights
 
 
 def argmax_first(values):
-    """The first of the largest, where differences in the last digits do not count."""
+    """Return the first index whose value is within 1e-9 of the maximum."""
     return int(np.flatnonzero(np.array(values) >= max(values) - 1e-9)[0])
 
 
@@ -52,7 +52,7 @@ class LinUCB:
 
 
 class Networks:
-    """H dense networks, each with its own weights and optimisers, over one growing graph."""
+    """H dense networks over one growing graph, each with its own weights and optimizers."""
 
     def __init__(self, seed, dimension, heads, classes, k=5, hidden=16):
         self.rng = np.random.default_rng([seed, 1])
@@ -98,7 +98,7 @@ class Networks:
 
 
 def start_rows(start, networks):
-    """The labelled start as pseudo-code has it: rows, edges to earlier rows, and the arm of each."""
+    """Append the labelled start to `networks`, with edges to earlier rows; return its contexts (K, D)."""
     X0 = start.contexts.toarray()
     for i, x in enumerate(X0):
         near = None if start.edges is None else [int(min(e)) for e in start.edges if max(e) == i]
@@ -107,7 +107,7 @@ def start_rows(start, networks):
 
 
 def run_gcnucb(stream, seed, steps, warmup, alpha=0.25):
-    """Algorithm 3. Returns the arms chosen, as indices."""
+    """Algorithm 3. Return the chosen arms as indices."""
     K = len(stream.arms)
     networks = Networks(seed, stream.dataset.X.shape[1], heads=K, classes=2)
     linucb = LinUCB(K, stream.dataset.X.shape[1])
@@ -153,7 +153,7 @@ def run_gcnucb(stream, seed, steps, warmup, alpha=0.25):
 
 
 def run_rogcn(stream, seed, steps):
-    """Algorithm 1."""
+    """Algorithm 1. Return the chosen arms as indices."""
     networks = Networks(seed, stream.dataset.X.shape[1], heads=1, classes=len(stream.arms))
     for t, _ in enumerate(start_rows(stream.start, networks)):
         networks.y[t, 0] = t
@@ -170,7 +170,7 @@ def run_rogcn(stream, seed, steps):
 
 
 def run_linucb(stream, steps, normalize=False):
-    """LINUCB with the updates of algorithm 2."""
+    """LINUCB with the updates of algorithm 2. Return the chosen arms as indices."""
     linucb = LinUCB(len(stream.arms), stream.dataset.X.shape[1], normalize=normalize)
     for t, x in enumerate(stream.start.contexts.toarray()):
         linucb.learn(x, t, 1)
@@ -184,13 +184,13 @@ def run_linucb(stream, steps, normalize=False):
 
 
 def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
-    """Algorithm 2 with algorithm 1 as the imputer."""
+    """Algorithm 2 with algorithm 1 as the imputer. Return the chosen arms as indices."""
     K = len(stream.arms)
     networks = Networks(seed, stream.dataset.X.shape[1], heads=1, classes=K)
-    bandit, novice = (LinUCB(K, stream.dataset.X.shape[1]) for _ in range(2))
+    bandit, warmup_bandit = (LinUCB(K, stream.dataset.X.shape[1]) for _ in range(2))
     for t, x in enumerate(start_rows(stream.start, networks)):
         bandit.learn(x, t, 1)
-        novice.learn(x, t, 1)
+        warmup_bandit.learn(x, t, 1)
         networks.y[t, 0] = t
     networks.train(100)
     chosen = []
@@ -198,10 +198,10 @@ def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
         x, t = rnd.context.toarray()[0], rnd.position
         networks.append(x, rnd.neighbors)
         networks.train(1)
-        arm = (novice if len(chosen) < warmup else bandit).predict(x)
+        arm = (warmup_bandit if len(chosen) < warmup else bandit).predict(x)
         chosen.append(arm)
         h = stream.respond(rnd, stream.arms[arm])
-        novice.learn(x, arm, h)
+        warmup_bandit.learn(x, arm, h)
         if h is None:
             reward = networks.probabilities(0)[t, arm]
             if bounded:
@@ -216,13 +216,17 @@ def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
 
 
 def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_label_weight=0.3):  # noqa: PLR0915
-    """ViewUCB with features written down, in double precision. Only `Trust`, tested on its own, is the library's."""
+    """ViewUCB with the features of all views written out, in double precision. Return the chosen arms as indices.
+
+    Only `ViewWeights`, which has tests of its own, is the library's.
+    """
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
-    X, edges, trust = np.zeros((0, D)), None, Trust(V, K, exclusive=True)
-    theta, said, wrong, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
+    X, edges, view_weights = np.zeros((0, D)), None, ViewWeights(V, exclusive=True)
+    view_weights.allocate(K, D)
+    theta, view_scores, rejected_arm, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
     q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
     A = [ridge * np.eye(D) for _ in range(K)]
-    scales, scaled = np.zeros((steps + K, V)), 0
+    scales, n_scaled = np.zeros((steps + K, V)), 0
 
     def graph():
         return knn.normalized(knn.similarity(X, 5) if edges is None else knn.given(edges, len(X)))
@@ -235,29 +239,29 @@ def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_la
         A_hat = graph()
         return [np.linalg.matrix_power(A_hat, v) @ X * scales[: len(X), v : v + 1] for v in range(V)]
 
-    def scale(rows):
+    def update_scales(rows):
         for v in range(V):
             scales[rows, v] = 1 / np.linalg.norm((np.linalg.matrix_power(graph(), v) @ X)[rows], axis=1)
 
-    def guess(t, p):
-        others = np.where(np.arange(K) == wrong[t], 0.0, p)
+    def update_soft_label(t, p):
+        others = np.where(np.arange(K) == rejected_arm[t], 0.0, p)
         q[t], m[t] = others / others.sum(), soft_label_weight
-        m[t, wrong[t]] = 1.0
+        m[t, rejected_arm[t]] = 1.0
 
     def solve():
-        nonlocal theta, scaled
-        if len(X) * 10 >= scaled * 11:
-            scaled = len(X)
-            scale(range(scaled))
-        answered = sorted(rewards)
-        trust.refit(
-            np.array([said[t] for t in answered]),
-            np.array([chosen[t - K] for t in answered]),
-            np.array([rewards[t] for t in answered]),
+        nonlocal theta, n_scaled
+        if len(X) * 10 >= n_scaled * 11:
+            n_scaled = len(X)
+            update_scales(range(n_scaled))
+        rewarded = sorted(rewards)
+        view_weights.refit(
+            np.array([view_scores[t] for t in rewarded]),
+            np.array([chosen[t - K] for t in rewarded]),
+            np.array([rewards[t] for t in rewarded]),
         )
-        now = scores()
-        for t in wrong:
-            guess(t, trust.probabilities(now[t]))
+        current_scores = scores()
+        for t in rejected_arm:
+            update_soft_label(t, view_weights.probabilities(current_scores[t]))
         count = len(X)
         theta = views.conjugate_gradients(features(), m[:count], q[:count], ridge, theta, 4)
         return count
@@ -266,8 +270,8 @@ def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_la
         if h == 1:
             q[t], m[t] = np.arange(K) == arm, 1.0
         else:
-            wrong[t] = arm
-            guess(t, trust.probabilities(said[t]))
+            rejected_arm[t] = arm
+            update_soft_label(t, view_weights.probabilities(view_scores[t]))
         for k in range(K):
             if h == 1 or k == arm:
                 A[k] = A[k] + np.outer(X[t], X[t])
@@ -283,16 +287,16 @@ def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_la
         append(x, None if near is None else [int(min(e)) for e in near if max(e) == t])
     for t in range(K):
         learn(t, t, 1)
-    solved, chosen = solve(), []
+    solved_at, chosen = solve(), []
     for rnd in list(stream)[:steps]:
         t = rnd.position
         append(rnd.context.toarray()[0], rnd.neighbors)
-        scale([t])
-        if (t - solved) / t >= refit_growth:
-            solved = solve()
-        said[t] = scores()[t]
+        update_scales([t])
+        if (t - solved_at) / t >= refit_growth:
+            solved_at = solve()
+        view_scores[t] = scores()[t]
         widths = [np.sqrt(X[t] @ np.linalg.inv(A[k]) @ X[t]) for k in range(K)]
-        arm = argmax_first(trust.probabilities(said[t]) + alpha * np.array(widths))
+        arm = argmax_first(view_weights.probabilities(view_scores[t]) + alpha * np.array(widths))
         chosen.append(arm)
         h = stream.respond(rnd, stream.arms[arm])
         if h is not None:

@@ -1,30 +1,40 @@
-"""What an agent's regressions must hold, straight from its book: dense, one fact at a time."""
+"""The ridge regressions that an agent's decisions call for: dense, one example at a time."""
 
 import numpy as np
 
 from taciturn.kernels.ridge import RidgeState
 
 
-def from_book(agent, dimension, ridge, unit_rows=False, supposed=True):
-    """A (K, D, D) and b (K, D) of all that is known at the moment."""
-    ledger, arms = agent._ledger, len(agent.arm_names)
-    A = np.stack([ridge * np.eye(dimension)] * arms)
-    b = np.zeros((arms, dimension))
-    for node in range(ledger.count):
-        value, silent = ledger.value[node], ledger.state[node] == 2
-        if np.isnan(value) or (silent and not supposed):
+def state_of(part):
+    """The kernel's state of a ridge part, from the part's state dict."""
+    return RidgeState(*(part[name] for name in RidgeState._fields))
+
+
+def from_decisions(agent, width, ridge, unit_rows=False, imputed=True):
+    """A (K, D, D) and b (K, D) of everything learned, for `width` features; without imputed rewards on request."""
+    held, arms = agent.decisions, len(agent.arm_names)
+    n_arms_known = agent.state_dict()["table"]["columns"]["n_arms_known"]
+    A = np.stack([ridge * np.eye(width)] * arms)
+    b = np.zeros((arms, width))
+    columns = held.learned_rewards, held.states == 2, held.arms, n_arms_known
+    for x, value, silent, arm, known in zip(contexts_of(agent, width), *columns, strict=True):
+        if np.isnan(value) or (silent and not imputed):
             continue
-        x = agent._rows.matrix(node, node + 1).toarray()[0]
-        x = x / np.linalg.norm(x) if unit_rows and x.any() else x
-        x = np.pad(x, (0, dimension - len(x)))
-        if value == 1 and not silent and agent.one_right_arm:
-            for k in range(ledger.arms[node]):
-                A[k] += np.outer(x, x)
-            b[ledger.arm[node]] += x
-        else:
-            A[ledger.arm[node]] += np.outer(x, x)
-            b[ledger.arm[node]] += value * x
+        x = x / np.linalg.norm(x) if unit_rows and x.any() else x  # noqa: PLW2901
+        b[arm] += value * x
+        for k in range(known) if value == 1 and not silent and agent.one_right_arm else [arm]:
+            A[k] += np.outer(x, x)
     return A, b
+
+
+def contexts_of(agent, width):
+    """All contexts that an agent holds, dense (T, width)."""
+    rows = agent.state_dict()["table"]["contexts"]
+    dense = np.zeros((len(rows["indptr"]) - 1, width))
+    for node, x in enumerate(dense):
+        entries = slice(rows["indptr"][node], rows["indptr"][node + 1])
+        x[rows["columns"][entries]] = rows["values"][entries]
+    return dense
 
 
 def written_out(state: RidgeState):
@@ -36,8 +46,9 @@ def written_out(state: RidgeState):
     return inverses, state.theta
 
 
-def check(ridge_of_arms, A, b, tolerance=1e-8):
-    inverses, theta = written_out(ridge_of_arms._state)
+def check(state: RidgeState, A, b, tolerance=1e-8):
+    """The state holds A⁻¹, and θ = A⁻¹b."""
+    inverses, theta = written_out(state)
     expected = np.linalg.inv(A)
     np.testing.assert_allclose(inverses, expected, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(theta, np.einsum("kde,ke->kd", expected, b), rtol=tolerance, atol=tolerance)

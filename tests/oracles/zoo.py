@@ -12,23 +12,24 @@ FEATURES = 5
 SMALL = {"hidden": 2, "neighbors": 2, "start_epochs": 3}
 AGENTS = {
     "linucb": taciturn.LinUCB,
-    "linucb, all can be right": partial(taciturn.LinUCB, one_right_arm=False),
-    "linucb, silence is 0.3": partial(taciturn.LinUCB, silence=0.3),
+    "linucb, several right arms": partial(taciturn.LinUCB, one_right_arm=False),
+    "linucb, silence=0.3": partial(taciturn.LinUCB, silence=0.3),
     "rogcn": partial(taciturn.ROGCN, **SMALL),
     "bilinucb-gcn": partial(taciturn.BILinUCB, imputer_params=SMALL, warmup=4),
     "bilinucb-kmeans": partial(taciturn.BILinUCB, imputer="kmeans", imputer_params={"clusters": 3}, warmup=4),
     "bilinucb-random": partial(taciturn.BILinUCB, imputer="random", warmup=4, bounded=False),
     "bilinucb-nb": partial(taciturn.BILinUCB, imputer=MultinomialNB(), warmup=0),
-    "bilinucb, silence is ignored": partial(taciturn.BILinUCB, imputer="kmeans", warmup=100, silence="ignore"),
+    "bilinucb, silence=ignore": partial(taciturn.BILinUCB, imputer="kmeans", warmup=100, silence="ignore"),
     "gcnucb": partial(taciturn.GCNUCB, **SMALL, warmup=4),
     "gcnucb, in warm-up": partial(taciturn.GCNUCB, **SMALL, warmup=100),
     "viewucb": partial(taciturn.ViewUCB, neighbors=2),
-    "viewucb, all can be right": partial(taciturn.ViewUCB, neighbors=2, one_right_arm=False),
-    "viewucb, silence is 1": partial(taciturn.ViewUCB, neighbors=2, silence=1),
+    "viewucb, several right arms": partial(taciturn.ViewUCB, neighbors=2, one_right_arm=False),
+    "viewucb, silence=1": partial(taciturn.ViewUCB, neighbors=2, silence=1),
     "majority": partial(taciturn.make, "majority"),
     "labelspreading": partial(taciturn.make, "labelspreading", every=3),
 }
 
 
 def contexts(count, seed=0):
+    """Random contexts without negative features (count, FEATURES)."""
     return np.abs(np.random.default_rng(seed).normal(size=(count, FEATURES)))

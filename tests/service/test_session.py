@@ -10,8 +10,8 @@ import pytest
 
 import taciturn
 from service_kit import MemoryJournal
-from taciturn.agents.gcnucb import GCNUCB
 from taciturn.agents.linucb import LinUCB
+from taciturn.agents.parts.encoder import GraphEncoder
 from taciturn.errors import TaciturnError
 from taciturn.service.api.problems import problem_of
 from taciturn.service.core.errors import InternalError, Unavailable, UnknownAgent
@@ -301,14 +301,14 @@ def test_decision_waits_for_at_most_one_step_of_deferred_training(opened, monkey
     live(service, bare, CONTEXTS[:6])
     service.call("x", lambda session: session.agent.train_pending(1000))
     before = journal.last()
-    step = GCNUCB._train_step  # private: the test must block in the middle of the training
+    step = GraphEncoder.train_step
 
-    def held(agent):
+    def held(encoder):
         begun.set()
         assert release.wait(10)
-        return step(agent)
+        return step(encoder)
 
-    monkeypatch.setattr(GCNUCB, "_train_step", held)
+    monkeypatch.setattr(GraphEncoder, "train_step", held)
     answers = [Future() for _ in range(8)]
     hold = threading.Event()
     service.put("x", Job(lambda _: hold.wait(), Future()))
@@ -416,8 +416,8 @@ def test_session_is_rebuilt_from_its_state():
     session = Session()
     session.apply(Create("x", ARMS, "linucb", {"expire_after": 5}, corrections=False))
     session.apply(Decide(DecideRequest(CONTEXTS[0], request_id="r"), 1.0))
-    again = Session.from_state(session.state())
-    assert again.state() == session.state()
+    again = Session.from_state_dict(session.state_dict())
+    assert again.state_dict() == session.state_dict()
     assert (again.about("x"), again.answers, again.pending(2.0)) == (session.about("x"), session.answers, 1)
 
 

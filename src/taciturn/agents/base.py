@@ -1,88 +1,143 @@
-"""What all agents share: ids, arms, bookkeeping and the refusal of bad input. The maths is in their hooks."""
+"""What all agents share: ids, arms, the table of contexts, and the refusal of bad input. The maths is in the hooks."""
 
-import contextlib
 import copy
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents import account, border, storage
-from taciturn.agents.contexts import ContextReader
+from taciturn.agents import diagnostics, storage, validation
 from taciturn.agents.decisions import Decisions
-from taciturn.agents.ledger import LABELLED, PENDING
-from taciturn.agents.life import DecisionLife
-from taciturn.contracts import Arm, Context, Decision, Explanation, Health, SparseRow
+from taciturn.agents.lifecycle import Example, Lifecycle, check_settings
+from taciturn.agents.parts.part import Part, Scores, require
+from taciturn.agents.policy import Policy
+from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
+from taciturn.contracts import STATES, Arm, Context, Decision, Explanation, Health, SparseRow
 from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownArm
+from taciturn.features.encode import ContextReader
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
 from taciturn.validate import check_choice, check_number
 
-Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
-
 TIE = 1e-9
-"""How close two upper bounds must be to count as equal, relative to their size."""
+"""How close two upper bounds must be, relative to their size, to count as equal on every machine."""
 
-PURPOSES = (1, 6, 7)
-"""Of the agent's own randomness: learning, choosing, forgetting. A stream of the same seed has other purposes."""
+RNG_STREAMS = {"learn": 1, "policy": 6, "evict": 7}
+"""An agent's sources of randomness, each seeded by (seed, number); data streams use other numbers."""
 
 
 @dataclass(kw_only=True, eq=False)
-class BaseAgent(DecisionLife):
-    """An agent with two verbs: `decide` on a context, give `feedback` on what came of it.
+class BaseAgent(ABC):
+    """A contextual bandit with two verbs: `decide` on a context, give `feedback` on what came of it.
 
-    Arguments, beside those of `DecisionLife`:
+    Arguments:
         arms: the arms' names, or how many there are (then they are called 0 … K−1).
         seed: determines all randomness of the agent.
-        ties: among equally good arms "balance" takes the one chosen least so far, which spreads the decisions that come
+        one_right_arm: a reward of 1 for one arm means 0 for all others.
+        expire_after: a decision without feedback is silent once it is this old: in decisions, or in the unit of the
+            times given to `decide` and `expire`. None waits for ever.
+        silence: what is learned in silence: "impute" the reward that the agent imputes, if it does; "ignore"; or a
+            constant reward.
+        max_nodes, forget: how many contexts are held, and which are evicted first: the "oldest", or at random so that
+            those held are an even sample of all ("reservoir"). None holds all.
+        ties: among arms with equal bounds "balance" takes the one chosen least so far, which spreads the decisions
             before any feedback; "first" takes the first.
-        epsilon, temperature: chance, so that logs can be evaluated later: with probability `epsilon` any arm, else the
-            best, or, with a temperature τ > 0, arm k in proportion to exp(bound_k / τ).
+        epsilon, temperature: random choices, so that logs can be evaluated later: with probability `epsilon` any arm,
+            else the best, or, with a temperature τ > 0, arm k in proportion to exp(bound_k / τ).
         memory_limit: in bytes; the agent refuses to begin, or to take in more features or arms, where its estimate is
             above. None is what the machine has.
 
-    A subclass stores its parameters as dataclass fields and fills in the hooks: `_begin` makes its state when the
-    number of features is known, `_arrive` takes in a context, `_score` judges the arms there, `_learn` takes what is
-    known, or supposed, of the arm chosen there and `_unlearn` takes the same back. A context is known by its `node`,
-    the number under which `self._rows` and `self._ledger` keep it.
+    A subclass stores its parameters as dataclass fields and fills in three hooks: `_build` makes its parts, `_score`
+    returns the expected rewards and widths of all arms at a context, `_learn` learns an example. Optional: `_unlearn`
+    takes the same example back (without it feedback is final), `_add_context` sees every context that arrives,
+    `_impute` returns a reward for silence, `_score_batch` scores many contexts at once. Parts and the columns of
+    ``self._table`` grow, are evicted from, gain arms and are saved without further code. In hooks a context is known by
+    its `node`; ``self._contexts[node]`` is its sparse row.
     """
+
+    tag: ClassVar[str]
+    """The name of the class in files. It is the module and name unless a class sets it."""
 
     arms: Sequence[Arm] | int
     seed: int = 0
+    one_right_arm: bool = True
+    expire_after: float | None = None
+    silence: str | float = "impute"
+    max_nodes: int | None = None
+    forget: str = "oldest"
     ties: str = "balance"
     epsilon: float = 0.0
     temperature: float = 0.0
     memory_limit: float | None = None
 
     def __init_subclass__(cls) -> None:
-        """Agents that are defined elsewhere can be saved too."""
-        storage.storable(cls)
+        """Register the class, so that files of agents that are defined elsewhere can be read too."""
+        storage.register(cls)
 
     def __post_init__(self) -> None:
-        """Refuse wrong parameters; everything else waits until the first context."""
-        names = border.arm_names(self.arms)
-        self._check_life()
+        """Check the parameters; state is made with the first context."""
+        names = validation.arm_names(self.arms)
+        check_settings(self)
         check_number("seed", self.seed, 0, whole=True)
         check_choice("ties", self.ties, ("balance", "first"))
         check_number("epsilon", self.epsilon, 0, 1)
         check_number("temperature", self.temperature, 0)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit, 0)
-        self._arm_names = names
-        self._arm_index = {name: k for k, name in enumerate(names)}
-        self._active = np.ones(len(names), np.bool_)
-        self._choice: NDArray[np.bool_] | None = None  # the same where an arm is retired
+        self._rng, self._policy_rng, self._evict_rng = (
+            np.random.default_rng([self.seed, number]) for number in RNG_STREAMS.values()
+        )
+        self._set_arms(names)
         self._reader = ContextReader()
-        self._begin_life(len(names))
-        self.deferred = False
-        self._rng, self._chance, self._lots = (np.random.default_rng([self.seed, purpose]) for purpose in PURPOSES)
+        self._table = NodeTable(len(names))
+        self._contexts = self._table.contexts
+        self._policy = Policy(len(names), self.epsilon, self.temperature, self._policy_rng)
+        self._lifecycle = Lifecycle(
+            self._table,
+            self,
+            self._evict_rng,
+            learn=self._learn,
+            unlearn=self._unlearn,
+            impute=self._impute,
+            keep=self._keep,
+        )
+        self._root: Part | None = None
 
-    # The public face: deciding.
+    # The hooks.
+
+    @abstractmethod
+    def _build(self) -> dict[str, Part]:
+        """Make the agent's parts, by the names that files hold them under, and the columns it adds to the table."""
+
+    @abstractmethod
+    def _score(self, node: int) -> Scores:
+        """The expected rewards (K,) and their confidence widths (K,) at a context."""
+
+    @abstractmethod
+    def _learn(self, example: Example) -> None:
+        """Learn a reward, observed or imputed."""
+
+    def _unlearn(self, example: Example) -> None:
+        """Take back what `_learn` learned of the same example."""
+        id, name = self._table.id.data[example.node], type(self).__name__
+        raise AlreadyAnswered(f"decision {id} had its feedback, and {name} cannot take it back")
+
+    def _add_context(self, node: int, neighbors: list[int] | None) -> None:
+        """A context arrived; `neighbors` are nodes, or None where no graph is given."""
+
+    def _impute(self, node: int, arm: int) -> float | None:
+        """The reward to learn for an arm at a silent context; None for nothing."""
+
+    def _score_batch(self, rows: list[SparseRow]) -> list[Scores] | None:
+        """The scores of a batch before its first decision; None where earlier decisions of it could change them."""
+        return None
+
+    # Read-only views.
 
     @property
     def params(self) -> dict[str, Any]:
@@ -91,18 +146,18 @@ class BaseAgent(DecisionLife):
 
     @property
     def arm_names(self) -> tuple[Arm, ...]:
-        """The arms by name, in the order of `Decision.scores`; retired ones keep their place."""
+        """The arms by name, in the order of `Decision.scores`; retired ones keep their index."""
         return self._arm_names
 
     @property
     def active_arms(self) -> tuple[Arm, ...]:
         """The arms that can be chosen."""
-        return tuple(name for name, active in zip(self._arm_names, self._active, strict=True) if active)
+        return tuple(name for name, active in zip(self._arm_names, self._policy.active, strict=True) if active)
 
     @property
     def n_features(self) -> int:
         """How many features the contexts have so far; 0 before the first."""
-        return self._rows.dimension
+        return self._contexts.n_features
 
     @property
     def feature_names(self) -> Mapping[Hashable, int] | None:
@@ -112,51 +167,58 @@ class BaseAgent(DecisionLife):
     @property
     def next_id(self) -> int:
         """The id that the next decision will have; ids are never used twice."""
-        return self._ledger.given_out
+        return self._table.next_id
 
     @property
     def clock(self) -> float | None:
-        """The latest time that was given; None where decisions count themselves."""
-        return self._clock
+        """The latest time that was given; None where decisions are counted."""
+        return self._lifecycle.clock
 
     @property
     def decisions(self) -> Decisions:
-        """What is held of all decisions, by id and as columns, read-only."""
-        return Decisions(self._ledger, self._rows, self._arm_names)
+        """What is held of all decisions, by id and as columns."""
+        return Decisions.of(self._table, self._arm_names)
 
-    def warm_start(self, X0: Any, y0: Any, edges: Any = None) -> list[int]:
-        """Learn from contexts whose right arm is known, and return the ids of these rows.
+    @property
+    def deferred(self) -> bool:
+        """Whether training waits for `train_pending`."""
+        return self._parts.deferred
 
-        Arguments:
-            X0: the contexts: a matrix, dense or sparse, or a list of contexts.
-            y0: their arms, by name (or 0 … K−1).
-            edges: where you have a graph, pairs of rows of X0 that it connects (an empty list is a graph too).
+    def state(self, id: int) -> str:
+        """The state of a decision: "pending", "rewarded" or "silent"; "labelled" for a row of `warm_start`."""
+        return STATES[self._table.state.data[self._lifecycle.find(id)]]
+
+    def log(self) -> dict[str, NDArray[Any]]:
+        """All decisions that are held, as arrays: what off-policy evaluation needs.
+
+        ``ids``, ``arms`` (indices), ``rewards`` (NaN where none was observed), ``propensities`` and ``states``.
         """
-        rows, reader = self._reader.read_all(X0)
-        labels = border.label_places(y0, self._arm_index, len(rows))
-        adjacent = border.earlier_ends(edges, len(rows))
-        if self.max_nodes is not None and len(rows) > self.max_nodes:
-            raise TaciturnError(f"{len(rows)} labelled rows do not fit into max_nodes={self.max_nodes}")
-        self._make_room(reader.dimension or 0)
-        self._reader = reader
-        self._make_space(len(rows))
-        nodes: list[int] = []
-        for row, label, near in zip(rows, labels, adjacent, strict=True):
-            node = self._admit(row, LABELLED, -np.inf)
-            self._ledger.arm[node] = label
-            self._arrive(node, None if near is None else [nodes[i] for i in near])
-            nodes.append(node)
-        try:
-            for node in nodes:
-                self._know(node, 1.0, imputed=False)
-        except BaseException:
-            for node in nodes:
-                with contextlib.suppress(AlreadyAnswered):  # who cannot unlearn cannot be helped
-                    self._take_back(node)
-            self._forget_all_but(np.arange(nodes[0]))
-            raise
-        self._started()
-        return self._ledger.id[nodes].tolist()  # type: ignore[no-any-return]
+        table = self._table
+        nodes = np.flatnonzero(table.state.data[: table.count] != LABELLED)
+        states = table.state.data[nodes]
+        rewards = np.where(states == REWARDED, table.value.data[nodes], np.nan)
+        columns = {"ids": table.id.data[nodes], "arms": table.arm.data[nodes].astype(np.int64), "rewards": rewards}
+        return columns | {"propensities": table.propensity.data[nodes], "states": np.array(STATES)[states]}
+
+    def explain(self, id: int) -> Explanation:
+        """Why this arm: scores and widths, the neighbors that support and oppose it, and the runner-up."""
+        node = self._lifecycle.find(id)
+        nearby = self._parts.near(node) or diagnostics.nearest(self._contexts, node)
+        return diagnostics.explain(self._table, node, nearby, self._arm_names, one_right_arm=self.one_right_arm)
+
+    def health(self) -> Health:
+        """How the agent is doing: counts by state, imputation and its calibration, drift, memory."""
+        nbytes = storage.nbytes(self.state_dict())
+        return diagnostics.health(self._table, self._lifecycle.stats, self._lifecycle.decisions, nbytes)
+
+    def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
+        """Bytes for so many features once all arms have learned, with `max_nodes` contexts if it is set."""
+        check_number("dimension", dimension, 0, whole=True)
+        sizes = (len(self._arm_names) if arms is None else arms, dimension, self.max_nodes or 0)
+        n_arms, _, n_nodes = sizes
+        return int(self._parts.nbytes(*sizes) + self._contexts.nbytes(*sizes) + self._table.nbytes(n_arms, n_nodes))
+
+    # Deciding.
 
     def decide(
         self,
@@ -175,14 +237,15 @@ class BaseAgent(DecisionLife):
             allowed: the arms that can be chosen this time; all that are not retired if None.
             at: the time, in any unit, if `expire_after` is to be counted in it; otherwise decisions are counted.
         """
+        lifecycle = self._lifecycle
         reading = self._reader.read(x)
-        near = border.known_ids(neighbors, self._ledger.given_out)
-        choice = self._check_allowed(allowed)
-        clock = self._time(at)
-        self._make_room(reading.dimension)
-        self._clock = clock
+        near = None if neighbors is None else validation.known_ids(neighbors, self._table.next_id)
+        selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
+        clock = lifecycle.time_at(at) if at is not None or lifecycle.clock is not None else None
+        self._ensure_features(reading.n_features)
+        lifecycle.clock = clock
         self._reader.accept(reading)
-        return self._decide(reading.row, near, choice)
+        return self._decide(reading.row, near, selectable)
 
     def decide_batch(
         self,
@@ -201,256 +264,285 @@ class BaseAgent(DecisionLife):
         given = [None] * len(rows) if neighbors is None else list(neighbors)
         if len(given) != len(rows):
             raise TaciturnError(f"there are {len(rows)} contexts and {len(given)} lists of neighbors; each needs one")
-        near = [border.known_ids(ids, self._ledger.given_out + i) for i, ids in enumerate(given)]
-        choice = self._check_allowed(allowed)
-        clock = self._time(at)
-        self._make_room(reader.dimension or 0)
-        self._clock = clock
+        near = [validation.known_ids(ids, self._table.next_id + i) for i, ids in enumerate(given)]
+        selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
+        clock = self._lifecycle.time_at(at)
+        self._ensure_features(reader.n_features or 0)
+        self._lifecycle.clock = clock
         self._reader = reader
-        ahead: Sequence[Scores | None] = self._score_ahead(rows) or [None] * len(rows)
-        return [self._decide(row, ids, choice, said) for row, ids, said in zip(rows, near, ahead, strict=True)]
+        scored: Sequence[Scores | None] = self._score_batch(rows) or [None] * len(rows)
+        return [self._decide(row, ids, selectable, s) for row, ids, s in zip(rows, near, scored, strict=True)]
 
     def _decide(
         self,
         row: SparseRow,
         neighbors: list[int] | None,
-        choice: NDArray[np.bool_] | None,
-        ahead: Scores | None = None,
+        selectable: NDArray[np.bool_] | None,
+        scored: Scores | None = None,
     ) -> Decision:
+        lifecycle, table, policy = self._lifecycle, self._table, self._policy
+        order: float = table.next_id
         if self.expire_after is not None:
-            self._expire()
+            lifecycle.expire()
         if self.max_nodes is not None:
-            self._make_space(1)
-        node = self._admit(row, PENDING, self._now())
-        near = None if neighbors is None else [n for n in map(self._ledger.find, neighbors) if n >= 0]
-        self._decisions += 1
+            lifecycle.evict(1)
+            order = lifecycle.evict_order()
+        time = lifecycle.decisions if lifecycle.clock is None else lifecycle.clock
+        node = table.append(row, PENDING, time, order)
+        near = None if neighbors is None else [n for n in map(table.find, neighbors) if n >= 0]
+        lifecycle.decisions += 1
         try:
-            self._arrive(node, near)
-            scores, widths = ahead or self._score(node)
-            arm, propensity = self._choose(scores + widths, choice)
+            self._add_context(node, near)
+            scores, widths = scored or self._score(node)
+            bounds = scores + widths
+            if selectable is not None:
+                bounds = np.where(selectable, bounds, -np.inf)
+            arm, propensity = argmax_tied(bounds, TIE, policy.times_chosen, self.ties == "balance"), 1.0
+            if arm < 0 or not policy.deterministic:
+                arm, propensity = policy.sample(bounds, arm)
         except BaseException:
-            self._decisions -= 1
-            self._forget_all_but(np.arange(node))  # a decision that was not made leaves nothing behind
+            lifecycle.decisions -= 1
+            lifecycle.retain(np.arange(node))  # a decision that was not made leaves nothing behind
             raise
-        ledger = self._ledger
-        ledger.arm[node], ledger.propensity[node] = arm, propensity
-        ledger.scores[node], ledger.widths[node] = scores, widths
-        return Decision(ledger.given_out - 1, self._arm_names[arm], scores, widths, propensity)
+        policy.times_chosen[arm] += 1
+        table.arm.data[node], table.propensity.data[node] = arm, propensity
+        table.scores.data[node], table.widths.data[node] = scores, widths
+        return Decision(table.next_id - 1, self._arm_names[arm], scores, widths, propensity)
 
-    def _choose(self, bounds: NDArray[np.float64], choice: NDArray[np.bool_] | None) -> tuple[int, float]:
-        """The arm, and how probable it was.
+    def _allowed_mask(self, allowed: Any) -> NDArray[np.bool_]:
+        """Which arms can be chosen (K,)."""
+        if not isinstance(allowed, Iterable) or isinstance(allowed, str):
+            raise UnknownArm(f"allowed={allowed!r} is not allowed; a list of arms is")
+        mask = np.zeros(len(self._arm_names), np.bool_)
+        mask[[validation.arm_index(name, self._arm_index) for name in allowed]] = True
+        mask &= self._policy.active
+        if not mask.any():
+            raise UnknownArm(f"allowed={allowed!r} names no arm that is not retired; at least one is needed")
+        return mask
 
-        Bounds that differ by no more than rounding are equal: another machine breaks the same ties.
-        """
-        if choice is not None:
-            bounds = np.where(choice, bounds, -np.inf)
-        arm = argmax_tied(bounds, TIE, self._times_chosen, self.ties == "balance")
-        if arm < 0:
-            raise TaciturnError(f"{type(self).__name__} scored an arm NaN; scores and widths must be numbers")
-        propensity = 1.0
-        if self.epsilon > 0 or self.temperature > 0:
-            policy = self._policy(bounds, arm)
-            arm = int(self._chance.choice(len(policy), p=policy))
-            propensity = float(policy[arm])
-        self._times_chosen[arm] += 1
-        return arm, propensity
+    # Learning.
 
-    def _policy(self, bounds: NDArray[np.float64], arm: int) -> NDArray[np.float64]:
-        """The probability of each arm (K,), where `arm` is the best; arms at −∞ cannot be chosen."""
-        if self.temperature > 0:
-            policy = np.exp((bounds - bounds.max()) / self.temperature)
-            policy /= policy.sum()
-        else:
-            policy = np.zeros(len(bounds))
-            policy[arm] = 1.0
-        possible = bounds > -np.inf
-        return np.asarray((1.0 - self.epsilon) * policy + self.epsilon * possible / possible.sum())
-
-    # Arms.
-
-    def add_arm(self, name: Arm, like: Arm | None = None) -> None:
-        """A new arm, of which nothing is known, or all that is known of another; or one that was retired, as it was.
+    def warm_start(self, X0: Any, y0: Any, edges: Any = None) -> list[int]:
+        """Learn from contexts whose right arm is known, and return the ids of these rows.
 
         Arguments:
-            name: what it is called.
-            like: the arm whose knowledge it begins with. Corrections that come later reach only the original.
+            X0: the contexts: a matrix, dense or sparse, or a list of contexts.
+            y0: their arms, by name (or 0 … K−1).
+            edges: where you have a graph, pairs of rows of X0 that it connects (an empty list is a graph too).
         """
-        model = None if like is None else border.arm_place(like, self._arm_index)
-        if isinstance(name, Hashable) and name in self._arm_index:
-            place = self._arm_index[name]
-            if self._active[place]:
-                raise TaciturnError(f"there is an arm {name!r} already")
-            self._active[place] = True
-            self._choice = None if self._active.all() else self._active
-            return
-        border.arm_names([*self._arm_names, name])
-        self._check_memory(len(self._arm_names) + 1, self._rows.dimension)
-        if self._rows.dimension:
-            self._add_arm(model)
-        self._arm_names = (*self._arm_names, name)
-        self._arm_index[name] = len(self._arm_index)
-        self._active = np.append(self._active, True)
-        self._choice = None if self._active.all() else self._active
-        # Chosen as often as the least chosen: it need not catch up with all that was decided before it came.
-        self._times_chosen = np.append(self._times_chosen, self._times_chosen.min())
-        self._ledger.add_arm()
+        rows, reader = self._reader.read_all(X0)
+        labels = validation.label_indices(y0, self._arm_index, len(rows))
+        adjacent = validation.earlier_ends(edges, len(rows))
+        if self.max_nodes is not None and len(rows) > self.max_nodes:
+            raise TaciturnError(f"{len(rows)} labelled rows do not fit into max_nodes={self.max_nodes}")
+        self._ensure_features(reader.n_features or 0)
+        self._reader = reader
+        lifecycle, table = self._lifecycle, self._table
+        lifecycle.evict(len(rows))
+        first = table.count
+        try:
+            for row, label, near in zip(rows, labels, adjacent, strict=True):
+                node = table.append(row, LABELLED, -np.inf, lifecycle.evict_order())
+                table.arm.data[node] = label
+                self._add_context(node, None if near is None else [first + i for i in near])
+            for node in range(first, table.count):
+                lifecycle.apply(node, 1.0, imputed=False)
+        except BaseException:
+            self._discard(first)
+            raise
+        self._parts.after_warm_start()
+        return table.id.data[first : table.count].tolist()  # type: ignore[no-any-return]
 
-    def retire_arm(self, name: Arm) -> None:
-        """Never choose an arm again; decisions for it that are pending still learn, and `add_arm` brings it back."""
-        place = border.arm_place(name, self._arm_index)
-        if self._active[place] and self._active.sum() == 1:
-            raise TaciturnError(f"{name!r} is the last arm; there must be one to choose")
-        self._active[place] = False
-        self._choice = self._active
+    def _discard(self, first: int) -> None:
+        """Unlearn and evict all nodes from `first` on."""
+        for node in range(first, self._table.count):
+            try:
+                self._lifecycle.revert(node)
+            except AlreadyAnswered:  # an agent that cannot unlearn
+                break
+        self._lifecycle.retain(np.arange(first))
 
-    # Copies and accounts.
+    def feedback(self, id: int, reward: float | None) -> None:
+        """Say what came of a decision: a reward from 0 to 1, or None if none will ever come.
+
+        It may come late, and it may come again: the same once more changes nothing, another one corrects it.
+        """
+        node = self._lifecycle.find(id)
+        value = validation.reward_of(reward)
+        if self._table.state.data[node] == LABELLED:
+            raise AlreadyAnswered(f"decision {id} is a labelled row of warm_start; its arm is known")
+        self._lifecycle.set_feedback(node, value)
+
+    def withdraw(self, id: int) -> None:
+        """The decision was never shown: evict its context and unlearn all that was learned of it.
+
+        The evidence is then as if it had not been; the weights of networks and solvers go on from where they are.
+        """
+        node = self._lifecycle.find(id)
+        arm, labelled = int(self._table.arm.data[node]), self._table.state.data[node] == LABELLED
+        self._lifecycle.withdraw(node)
+        if not labelled:
+            self._policy.times_chosen[arm] -= 1
+
+    def expire(self, now: float | None = None) -> list[int]:
+        """Make all decisions silent that have waited for `expire_after`, and return their ids.
+
+        Every `decide` does so too. `now` is a time as given to `decide`; the agent has no clock of its own.
+        """
+        self._lifecycle.clock = self._lifecycle.time_at(now)
+        return self._lifecycle.expire()
 
     def defer_training(self, *, on: bool = True) -> None:
         """Leave training and solving to `train_pending` from now on, so that `decide` need not wait; or no longer."""
-        self.deferred = on
+        self._parts.defer(on=on)
 
     def train_pending(self, steps: int = 1) -> int:
         """Run up to `steps` pieces of deferred training, each of bounded size; returns how many were run."""
         check_number("steps", steps, 0, whole=True)
         done = 0
-        while done < steps and self._rows.dimension and self._train_step():
+        while done < steps and self.n_features and self._parts.train_step():
             done += 1
         return done
 
+    # Arms.
+
+    def add_arm(self, name: Arm, like: Arm | None = None) -> None:
+        """A new arm, with nothing learned or all that was learned of another; or one that was retired, as it was.
+
+        Arguments:
+            name: what it is called.
+            like: the arm whose knowledge it begins with. Corrections that come later reach only the original.
+        """
+        model = None if like is None else validation.arm_index(like, self._arm_index)
+        if isinstance(name, Hashable) and name in self._arm_index:
+            index = self._arm_index[name]
+            if self._policy.active[index]:
+                raise TaciturnError(f"there is an arm {name!r} already")
+            self._policy.active[index] = True
+            return
+        names = validation.arm_names([*self._arm_names, name])
+        self._check_memory(len(names), self.n_features)
+        if self.n_features:
+            self._parts.add_arm(model)
+        self._table.add_arm(model)
+        self._policy.add_arm(model)
+        self._set_arms(names)
+
+    def retire_arm(self, name: Arm) -> None:
+        """Never choose an arm again; pending decisions for it still learn, and `add_arm` brings it back."""
+        index = validation.arm_index(name, self._arm_index)
+        if self._policy.active[index] and self._policy.active.sum() == 1:
+            raise TaciturnError(f"{name!r} is the last arm; there must be one to choose")
+        self._policy.active[index] = False
+
+    def _set_arms(self, names: tuple[Arm, ...]) -> None:
+        self._arm_names = names
+        self._arm_index = {name: k for k, name in enumerate(names)}
+
+    # Parts and the table: growth, eviction, memory.
+
+    @property
+    def _parts(self) -> Part:
+        """The part that holds all others."""
+        if self._root is None:
+            self._root = Part()
+            for name, part in self._build().items():
+                self._root.child(name, part)
+        return self._root
+
+    def _ensure_features(self, n_features: int) -> None:
+        """Make the state, or extend it by features; where that fails nothing has changed."""
+        before = self._contexts.n_features
+        if n_features <= before:
+            return
+        n_arms = len(self._arm_names)
+        self._check_memory(n_arms, n_features)
+        self._contexts.n_features = n_features
+        try:
+            self._parts.add_features(n_features) if before else self._parts.allocate(n_arms, n_features)
+        except BaseException as error:
+            self._contexts.n_features = before
+            if isinstance(error, MemoryError):
+                raise TaciturnError(f"there is not enough memory for {n_arms} arms and {n_features} features") from None
+            raise
+
+    def _check_memory(self, n_arms: int, n_features: int) -> None:
+        limit = machine_memory() if self.memory_limit is None else self.memory_limit
+        needed = self.memory_estimate(n_features, n_arms)
+        if needed > limit:
+            raise TaciturnError(
+                f"{type(self).__name__} with {n_arms} arms and {n_features} features takes about "
+                f"{format_bytes(needed)}; memory_limit is {format_bytes(limit)}"
+            )
+
+    def _keep(self, nodes: NDArray[np.int64]) -> None:
+        """Evict all nodes but these, from the table and from all parts."""
+        self._table.keep(nodes)
+        self._parts.keep(nodes)
+
+    # Copies and files.
+
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file; `taciturn.load` reads it back, and it goes on as if nothing had happened."""
+        """Write the agent to one file; `taciturn.load` reads it back, and it resumes bit for bit."""
         storage.save(self, path)
 
     def fork(self, seed: int | None = None) -> Self:
-        """A copy that goes on apart from this one: exactly as this one would, or with the chance of another seed."""
+        """A copy that goes on apart: exactly as this one would, or with the randomness of another seed."""
         other = copy.deepcopy(self)
         if seed is not None:
-            check_number("seed", seed, 0, whole=True)
-            other._reseed(seed)  # noqa: SLF001 - one of us
+            other.reseed(seed)
         return other
 
-    def _reseed(self, seed: int) -> None:
+    def reseed(self, seed: int) -> None:
+        """Restart all randomness from another seed."""
+        check_number("seed", seed, 0, whole=True)
         self.seed = seed
-        for purpose, generator in zip(PURPOSES, (self._rng, self._chance, self._lots), strict=True):
-            generator.bit_generator.state = np.random.default_rng([seed, purpose]).bit_generator.state
+        for name, generator in self._generators().items():
+            generator.bit_generator.state = np.random.default_rng([seed, RNG_STREAMS[name]]).bit_generator.state
 
-    def explain(self, id: int) -> Explanation:
-        """Why this arm: scores and widths, who spoke for and against it, and what would have been second."""
-        node = self._find(id)
-        return account.explain(self._ledger, node, self._near(node), self._arm_names, exclusive=self.one_right_arm)
+    def _generators(self) -> dict[str, np.random.Generator]:
+        return dict(zip(RNG_STREAMS, (self._rng, self._policy_rng, self._evict_rng), strict=True))
 
-    def health(self) -> Health:
-        """How the agent is doing: what waits, what was supposed and how right that was, drift, memory."""
-        return account.health(self._ledger, self._tally, self._decisions, storage.size(self))
+    def state_dict(self) -> dict[str, Any]:
+        """All that a file holds of an agent. The keys are the file format."""
+        names, table, parts = self._reader.names, self._table, self._parts  # which add their columns to the table
+        return {
+            "params": self.params,
+            "arm_names": self._arm_names,
+            "feature_names": None if names is None else list(names),
+            "n_features": self.n_features,
+            "table": {"next_id": table.next_id, "contexts": self._contexts.state_dict(), "columns": table.state_dict()},
+            "lifecycle": self._lifecycle.state_dict(),
+            "policy": self._policy.state_dict(),
+            "random": {name: generator.bit_generator.state for name, generator in self._generators().items()},
+            "deferred": parts.deferred,
+            "parts": parts.state_dict() if self.n_features else {},
+        }
 
-    def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
-        """How many bytes the agent holds once it has learned of all arms, with `max_nodes` contexts if it is set."""
-        check_number("dimension", dimension, 0, whole=True)
-        return int(self._estimate(len(self._arm_names) if arms is None else arms, dimension, self.max_nodes or 0))
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> Self:
+        """The agent that `state_dict` describes; `ValueError` where its parts do not fit together."""
+        arms, names = state["params"]["arms"], state["arm_names"]
+        n_arms = arms if isinstance(arms, int) else len(arms)
+        require(n_arms <= len(names), "there are fewer arms than at the start")  # a forged range could take all memory
+        agent = cls(**state["params"])
+        agent.load_state_dict(state)
+        return agent
 
-    # The hooks; those of learning are in `DecisionLife`.
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Make the state: `self._rows.dimension` is known now."""
-
-    def _widen(self, dimension: int) -> None:
-        """Make room for new features. Agents whose state does not depend on their number need not."""
-
-    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
-        """A context came in. `neighbors` is None where no graph is given."""
-
-    def _started(self) -> None:
-        """The labelled start is in."""
-
-    @abstractmethod
-    def _score(self, node: int) -> Scores:
-        """The expected rewards (K,) and their widths (K,) at a context."""
-
-    def _score_ahead(self, rows: list[SparseRow]) -> list[Scores] | None:
-        """The scores of a batch before the first is decided on, where that makes no difference; None where it does."""
-        return None
-
-    def _train_step(self) -> bool:
-        """Do a piece of what was deferred; False if there is none."""
-        return False
-
-    def _add_arm(self, like: int | None) -> None:
-        """Make room for one arm more, which begins with what is known of another, or with nothing."""
-        raise TaciturnError(f"{type(self).__name__} cannot take in an arm later")
-
-    def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The contexts that a context is judged by, for `explain`, and how close they are."""
-        return account.nearest(self._rows, node)
-
-    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
-        """How many bytes the state takes."""
-        return nodes * (self._rows.entries_a_row(dimension) * 12.0 + 8.0 * arms + 64.0)
-
-    # The border.
-
-    def _sound(self) -> bool:
-        """Whether what a file says of an agent fits together; `_parts_fit` is asked once it has begun."""
-        arms, ledger = len(self._arm_names), self._ledger
-        return (
-            self._arm_index == {name: k for k, name in enumerate(self._arm_names)}
-            and storage.fits(self._active, np.bool_, arms)
-            and storage.fits(self._times_chosen, np.int64, arms)
-            and (self._choice is None or storage.fits(self._choice, np.bool_, arms))
-            and ledger.scores.shape[1] == arms
-            and ledger.count == self._rows.count
-            and (self._rows.dimension == 0 or self._parts_fit(arms, self._rows.dimension, ledger.count))
-        )
-
-    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
-        """Whether an agent's own parts are for so many arms, features and contexts."""
-        return True
-
-    def _make_room(self, dimension: int) -> None:
-        """Make the state, or widen it; where that fails nothing has changed."""
-        before = self._rows.dimension
-        if dimension <= before:
-            return
-        self._check_memory(len(self._arm_names), dimension)
-        self._rows.dimension = dimension
-        try:
-            if before == 0:
-                self._begin()
-            else:
-                self._widen(dimension)
-        except BaseException as error:
-            self._rows.dimension = before
-            if isinstance(error, MemoryError):
-                arms = len(self._arm_names)
-                raise TaciturnError(f"there is not enough memory for {arms} arms and {dimension} features") from None
-            raise
-
-    def _check_memory(self, arms: int, dimension: int) -> None:
-        limit = machine_memory() if self.memory_limit is None else self.memory_limit
-        needed = self.memory_estimate(dimension, arms)
-        if needed > limit:
-            name = type(self).__name__
-            raise TaciturnError(
-                f"{name} with {arms} arms and {dimension} features takes about {format_bytes(needed)}; "
-                f"memory_limit is {format_bytes(limit)}"
-            )
-
-    def _admit(self, row: SparseRow, state: int, at: float) -> int:
-        """Keep a row that passed all checks."""
-        node = self._rows.append(row)
-        by_lot = self.max_nodes is not None and self.forget == "reservoir"
-        self._ledger.open(state, at, self._lots.random() if by_lot else self._ledger.given_out)
-        return node
-
-    def _check_allowed(self, allowed: Any) -> NDArray[np.bool_] | None:
-        """Which arms can be chosen (K,); None for all."""
-        if allowed is None:
-            return self._choice
-        if not isinstance(allowed, Iterable) or isinstance(allowed, str):
-            raise UnknownArm(f"allowed={allowed!r} is not allowed; a list of arms is")
-        choice = np.zeros(len(self._arm_names), np.bool_)
-        choice[[border.arm_place(name, self._arm_index) for name in allowed]] = True
-        choice &= self._active
-        if not choice.any():
-            raise UnknownArm(f"allowed={allowed!r} names no arm that is not retired; at least one is needed")
-        return choice
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` returned, from an agent with the same parameters."""
+        names, parts, table = validation.arm_names(list(state["arm_names"])), self._parts, self._table
+        self._set_arms(names)
+        sizes = len(names), int(state["n_features"]), len(state["table"]["columns"]["id"])
+        self._contexts.load_state_dict(state["table"]["contexts"], *sizes)
+        table.load_state_dict(state["table"]["columns"], len(names), sizes[-1])
+        table.next_id = int(state["table"]["next_id"])
+        table.check()
+        self._policy.load_state_dict(state["policy"], *sizes)
+        self._lifecycle.load_state_dict(state["lifecycle"], *sizes)
+        self._reader.load(self.n_features or None, state["feature_names"])
+        for name, generator in self._generators().items():
+            generator.bit_generator.state = state["random"][name]
+        self.defer_training(on=bool(state["deferred"]))
+        if self.n_features:
+            parts.load_state_dict(state["parts"], *sizes)

@@ -1,102 +1,87 @@
-"""BILINUCB: LINUCB that fills silence with an imputed reward, bounded by what it believes."""
+"""BILINUCB: LINUCB that fills silence with an imputed reward, bounded by its own confidence."""
 
 import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taciturn.agents.base import Scores
-from taciturn.agents.imputers import imputer_from
-from taciturn.agents.linear import ArmRidge
-from taciturn.agents.warmup import WarmedUpAgent
-from taciturn.validate import check_choice
+from taciturn.agents.base import BaseAgent
+from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.imputers import imputer_from
+from taciturn.agents.parts.part import Part, Scores
+from taciturn.agents.parts.ridge import ArmRidge, WarmUp
+from taciturn.validate import check_choice, check_number
 
 
 @dataclass(kw_only=True, eq=False)
-class BILinUCB(WarmedUpAgent):
+class BILinUCB(BaseAgent):
     """The linear bandit with (bounded) imputation.
 
     Paper: Upadhyay et al. (2020), algorithm 2 and equation 1. As `LinUCB`, and on
 
     silence     r̃ = max(μ_ŷ − σ_ŷ, min(I(x)_ŷ, μ_ŷ + σ_ŷ)),  A_ŷ += xxᵀ,  b_ŷ += r̃·x
 
-    Arguments:
+    Arguments, beside those of `BaseAgent`:
+        alpha, ridge, normalize_theta: α, λ, and whether each θ_k is divided by its length, as in `LinUCB`.
+        warmup: how many decisions at first are those of a LinUCB on observed rewards.
         imputer: "gcn", "kmeans" or "random"; any scikit-learn classifier with `partial_fit` and `predict_proba`; or an
-            imputer of your own (`taciturn.contracts.Imputer`).
+            imputer of your own (`taciturn.agents.parts.imputers.base.BaseImputer`).
         imputer_params: settings of a named imputer, as ``{"clusters": 20}``.
         bounded: False takes I(x)_ŷ as it is (ILINUCB).
     """
 
+    tag = "bilinucb"
+
+    alpha: float = 0.25
+    ridge: float = 1.0
+    normalize_theta: bool = False
+    warmup: int = 300
     imputer: Any = "gcn"
     imputer_params: dict[str, Any] = field(default_factory=dict)
     bounded: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse wrong parameters."""
+        """Check the parameters."""
         super().__post_init__()
+        check_number("alpha", self.alpha, 0)
+        check_number("ridge", self.ridge, 1e-9)
+        check_choice("normalize_theta", self.normalize_theta, (True, False))
+        check_number("warmup", self.warmup, 0, whole=True)
         check_choice("bounded", self.bounded, (True, False))
         imputer_from(self.imputer, self.imputer_params)
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._linear = ArmRidge(len(self._arm_names), self._rows.dimension, self.ridge)
+    def _build(self) -> dict[str, Part]:
+        self._warmup = WarmUp(self._contexts, self._lifecycle, self.ridge, self.warmup)
+        self._ridge = ArmRidge(self._contexts, self._lifecycle, self.ridge)
         self._imputer = copy.deepcopy(imputer_from(self.imputer, self.imputer_params))
-        self._imputer.begin(self._rows, len(self._arm_names), self._rng)
-        self._imputer.deferred = self.deferred
+        imputer_state = self._imputer.build(self._table, self._rng)
+        return {"warmup": self._warmup, "ridge": self._ridge, "imputer": imputer_state}
 
-    def _widen(self, dimension: int) -> None:
-        super()._widen(dimension)
-        self._linear.widen(dimension)
-        self._imputer.widen(dimension)
+    def _add_context(self, node: int, neighbors: list[int] | None) -> None:
+        self._imputer.add_context(node, neighbors)
 
-    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
-        self._imputer.arrive(node, neighbors)
+    def _score(self, node: int) -> Scores:
+        return self._warmup.scores(self._contexts[node], self.alpha) or self._linear_scores(node)
 
-    def _started(self) -> None:
-        self._imputer.started()
+    def _linear_scores(self, node: int) -> Scores:
+        return self._ridge.scores(self._contexts[node], self.alpha, normalize_theta=self.normalize_theta)
 
-    def _score_own(self, node: int) -> Scores:
-        return self._linear.scores(self._rows[node], self.alpha, normalize_theta=self.normalize_theta)
+    def _learn(self, example: Example) -> None:
+        if not example.imputed:
+            self._imputer.learn(example)  # first: if a user's classifier refuses, nothing has changed
+        self._ridge.learn(example)
+        self._warmup.learn(example)
 
-    def _learn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        if not imputed:
-            self._imputer.learn(node, arm, reward)  # first: if somebody's classifier refuses, nothing has changed
-        self._linear.learn(self._rows[node], arm, reward, self._speaks_of(node, reward, imputed=imputed))
-
-    def _unlearn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        if not imputed:
-            self._imputer.unlearn(node, arm, reward)
-        speaks_of = self._speaks_of(node, reward, imputed=imputed)
-        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows), complete=self._complete)
+    def _unlearn(self, example: Example) -> None:
+        if not example.imputed:
+            self._imputer.unlearn(example)
+        self._ridge.unlearn(example)
+        self._warmup.unlearn(example)
 
     def _impute(self, node: int, arm: int) -> float:
-        value = self._imputer.impute(node, arm)
+        reward = self._imputer.impute(node, arm)
         if not self.bounded:
-            return value
-        means, widths = self._score_own(node)
-        return float(np.clip(value, means[arm] - widths[arm], means[arm] + widths[arm]))
-
-    def defer_training(self, *, on: bool = True) -> None:
-        """Let the imputer's training wait too."""
-        super().defer_training(on=on)
-        if self._rows.dimension:
-            self._imputer.deferred = on
-
-    def _train_step(self) -> bool:
-        return self._imputer.train_step()
-
-    def _keep(self, kept: NDArray[np.int64]) -> None:
-        self._imputer.keep(kept)
-
-    def _add_arm(self, like: int | None) -> None:
-        super()._add_arm(like)
-        self._linear.add_arm(like)
-        self._imputer.add_arm(like)
-
-    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
-        return super()._parts_fit(arms, dimension, count) and self._linear.fits(arms, dimension)
-
-    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
-        return super()._estimate(arms, dimension, nodes) + ArmRidge.estimate(arms, dimension)
+            return reward
+        means, widths = self._linear_scores(node)
+        return float(np.clip(reward, means[arm] - widths[arm], means[arm] + widths[arm]))

@@ -1,99 +1,85 @@
 """A read-only view of an agent's decisions, for everyone else's code: services, pages, reports, adapters."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.agents.contexts import RowStore
-from taciturn.agents.ledger import LABELLED, PENDING, REWARDED, SILENT, Ledger
+from taciturn.agents.table import PENDING, SILENT, NodeTable, RowStore
 from taciturn.contracts import STATES, Arm, DecisionRecord
 from taciturn.errors import UnknownDecision
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Decisions(Mapping[int, DecisionRecord]):
     """All decisions and labelled rows that an agent holds, by id, oldest first.
 
-    As a mapping it gives one `DecisionRecord` for an id. The columns are arrays (N,) that cannot be written to and that
+    As a mapping it gives one `DecisionRecord` for an id. Its columns are arrays (N,) that cannot be written to and that
     the agent's next change may overwrite: ``ids``, ``states`` (codes: `STATES[code]` is the name), ``arms`` (indices of
-    `agent.arm_names`), ``learned_rewards`` (observed, or imputed where silent; NaN for none), ``propensities`` and
-    ``times`` (what `decide` was given, or the number of the decision).
+    `arm_names`), ``learned_rewards`` (observed, or imputed where silent; NaN for none), ``propensities`` (NaN for
+    labelled rows) and ``times`` (what `decide` was given, or the number of the decision; −∞ for labelled rows).
     """
 
-    def __init__(self, ledger: Ledger, rows: RowStore, arm_names: tuple[Arm, ...]) -> None:
-        self._ledger, self._rows, self._arm_names = ledger, rows, arm_names
+    ids: NDArray[np.int64]
+    states: NDArray[np.int8]
+    arms: NDArray[np.int32]
+    learned_rewards: NDArray[np.float64]
+    propensities: NDArray[np.float64]
+    times: NDArray[np.float64]
+    contexts: RowStore
+    arm_names: tuple[Arm, ...]
+
+    @classmethod
+    def of(cls, table: NodeTable, arm_names: tuple[Arm, ...]) -> Self:
+        """A view of a table."""
+        columns = (table.id, table.state, table.arm, table.value, table.propensity, table.time)
+        views = [column.data[: table.count] for column in columns]
+        for view in views:
+            view.flags.writeable = False
+        ids, states, arms, learned, propensities, times = views
+        return cls(ids, states, arms, learned, propensities, times, table.contexts, arm_names)
 
     def __len__(self) -> int:
-        return self._ledger.count
+        return len(self.ids)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.ids.tolist())
 
     def __getitem__(self, id: int) -> DecisionRecord:
-        node = self._ledger.find(id) if isinstance(id, int | np.integer) and 0 <= id < self._ledger.given_out else -1
-        if node < 0:
+        whole = isinstance(id, int | np.integer) and not isinstance(id, bool)
+        i = int(np.searchsorted(self.ids, id)) if whole else len(self)
+        if i >= len(self) or self.ids[i] != id:
             raise UnknownDecision(f"decision {id!r} is not held by this agent")
-        state, value = int(self._ledger.state[node]), float(self._ledger.value[node])
-        known = None if np.isnan(value) else value
+        state, value = int(self.states[i]), float(self.learned_rewards[i])
+        learned = None if np.isnan(value) else value
         return DecisionRecord(
             id=int(id),
-            arm=self._arm_names[self._ledger.arm[node]],
+            arm=self.arm_names[self.arms[i]],
             state=STATES[state],
-            reward=known if state in (REWARDED, LABELLED) else None,
-            imputed_reward=known if state == SILENT else None,
-            propensity=float(self._ledger.propensity[node]),
-            time=float(self._ledger.at[node]),
+            reward=None if state == SILENT else learned,
+            imputed_reward=learned if state == SILENT else None,
+            propensity=float(self.propensities[i]),
+            time=float(self.times[i]),
         )
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, int | np.integer) and 0 <= id < self._ledger.given_out and self._ledger.find(int(id)) >= 0
-
-    def _column(self, array: NDArray[Any]) -> NDArray[Any]:
-        view = array[: self._ledger.count]
-        view.flags.writeable = False
-        return view
-
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        """Ids, rising."""
-        return self._column(self._ledger.id)
-
-    @property
-    def states(self) -> NDArray[np.int8]:
-        """Codes of the states, in the order of `taciturn.contracts.STATES`."""
-        return self._column(self._ledger.state)
-
-    @property
-    def arms(self) -> NDArray[np.int32]:
-        """Indices of the arms."""
-        return self._column(self._ledger.arm)
-
-    @property
-    def learned_rewards(self) -> NDArray[np.float64]:
-        """What was learned: the observed reward, or the imputed one; NaN for none."""
-        return self._column(self._ledger.value)
-
-    @property
-    def propensities(self) -> NDArray[np.float64]:
-        """Probabilities of the arms chosen; NaN for labelled rows."""
-        return self._column(self._ledger.propensity)
-
-    @property
-    def times(self) -> NDArray[np.float64]:
-        """When they were made; −∞ for labelled rows."""
-        return self._column(self._ledger.at)
+        try:
+            return self[id] is not None  # type: ignore[index]
+        except UnknownDecision:
+            return False
 
     def pending(self, at: float = np.inf, expire_after: float | None = None) -> int:
         """How many wait for feedback; with `expire_after`, of those that will not have expired by the time `at`."""
         waiting = self.states == PENDING
         if expire_after is not None:
-            waiting = waiting & (self.times > at - expire_after)
+            waiting &= self.times > at - expire_after
         return int(waiting.sum())
 
     def recent_contexts(self, most: int, max_entries: int) -> sp.csr_matrix:
-        """The newest contexts as a copied CSR matrix: at most so many, with at most so many entries together."""
-        ends = self._rows.rows.indptr
+        """The newest contexts as a copied CSR matrix: at most `most`, with at most `max_entries` entries together."""
+        ends = self.contexts.rows.indptr
         first = max(len(self) - most, int(np.searchsorted(ends, ends[-1] - max_entries)), 0)
-        return self._rows.matrix(first, len(self))
+        return self.contexts.matrix(first, len(self))

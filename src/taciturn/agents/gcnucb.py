@@ -1,23 +1,23 @@
-"""GCNUCB: a graph network an arm, and a bandit on what each of them sees."""
+"""GCNUCB: a graph network an arm, and a bandit on the embeddings of each."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.base import Scores
-from taciturn.agents.contexts import keep_rows, room_for
-from taciturn.agents.encoder import GraphEncoder, NetworkSettings
-from taciturn.agents.linear import unit
-from taciturn.agents.storage import fits
-from taciturn.agents.warmup import WarmedUpAgent
+from taciturn.agents.base import BaseAgent
+from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.encoder import GraphEncoder, NetworkSettings
+from taciturn.agents.parts.part import Part, Scores
+from taciturn.agents.parts.ridge import WarmUp, unit
 from taciturn.contracts import ContextSpace
 from taciturn.kernels.gcn import to_unit_length
 from taciturn.kernels.ridge import normal_equations
+from taciturn.validate import check_choice, check_number
 
 
 @dataclass(kw_only=True, eq=False)
-class GCNUCB(NetworkSettings, WarmedUpAgent):
+class GCNUCB(NetworkSettings, BaseAgent):
     """The multi-GCN embedded bandit.
 
     Paper: Upadhyay et al. (2020), algorithm 3 and equations 2 to 4. Arm k has a binary network of its own, whose
@@ -31,100 +31,74 @@ class GCNUCB(NetworkSettings, WarmedUpAgent):
     reward 0    ŷ's network gets the label 0, t joins C_ŷ with reward 0
     silence     t joins C_ŷ with the probability that ŷ's own network gives it
 
+    Arguments, beside those of `NetworkSettings` and `BaseAgent`:
+        alpha, ridge, normalize_theta: α, λ, and whether each θ_k is divided by its length, as in `LinUCB`.
+        warmup: how many decisions at first are LinUCB's, while the networks already learn.
+
     Shapes: T contexts, K arms, L hidden units; g is (T, K, L), `_rewards` is (T, K) with NaN where t is not in C_k.
     """
 
+    tag = "gcnucb"
+
+    alpha: float = 0.25
+    ridge: float = 1.0
     normalize_theta: bool = True
+    warmup: int = 300
 
     def __post_init__(self) -> None:
-        """Refuse wrong parameters."""
+        """Check the parameters."""
         super().__post_init__()
-        self.check_network()
+        check_number("alpha", self.alpha, 0)
+        check_number("ridge", self.ridge, 1e-9)
+        check_choice("normalize_theta", self.normalize_theta, (True, False))
+        check_number("warmup", self.warmup, 0, whole=True)
+        self._network = self.network_settings()
 
-    def _begin(self) -> None:
-        super()._begin()
-        arms = len(self._arm_names)
-        self._encoder = GraphEncoder(self, self._rows, heads=arms, classes=2, rng=self._rng)
-        self._rewards = np.zeros((0, arms))
+    def _build(self) -> dict[str, Part]:
+        self._warmup = WarmUp(self._contexts, self._lifecycle, self.ridge, self.warmup)
+        self._encoder = GraphEncoder(self._table, self._network, self._rng, per_arm=True)
+        self._rewards = self._table.column("arm_rewards", np.float64, "arm", fill=np.nan)
+        return {"warmup": self._warmup, "encoder": self._encoder}
 
-    def _widen(self, dimension: int) -> None:
-        super()._widen(dimension)
-        self._encoder.widen(dimension)
-
-    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
-        self._encoder.arrive(node, neighbors)
-        self._rewards = room_for(self._rewards, node + 1, np.nan)
-
-    def _started(self) -> None:
-        self._encoder.train(self.start_epochs)
+    def _add_context(self, node: int, neighbors: list[int] | None) -> None:
+        self._encoder.add_context(node, neighbors)
 
     def _score(self, node: int) -> Scores:
-        self._encoder.train_now_or_later(later=self.deferred)
-        return super()._score(node)
+        self._encoder.schedule_training()
+        return self._warmup.scores(self._contexts[node], self.alpha) or self._embedded_scores(node)
 
-    def context_space(self) -> ContextSpace:
-        """The contexts as each arm sees them now (T, K, L), and θ (K, L)."""
-        contexts, covariances, targets = self._evidence()
-        theta = np.asarray(np.linalg.solve(covariances, targets[..., None])[..., 0], dtype=float)
-        return ContextSpace(contexts.astype(float), unit(theta) if self.normalize_theta else theta)
-
-    def _score_own(self, node: int) -> Scores:
-        contexts, covariances, targets = self._evidence()
-        here = contexts[node].astype(float)
-        solved = np.linalg.solve(covariances, np.stack([targets, here], axis=-1))
-        theta, spread = solved[..., 0], (here * solved[..., 1]).sum(axis=1)
-        means = ((unit(theta) if self.normalize_theta else theta) * here).sum(axis=1)
+    def _embedded_scores(self, node: int) -> Scores:
+        contexts, A, b = self._regressions()
+        g = contexts[node].astype(float)
+        solved = np.linalg.solve(A, np.stack([b, g], axis=-1))
+        theta, spread = solved[..., 0], (g * solved[..., 1]).sum(axis=1)
+        means = ((unit(theta) if self.normalize_theta else theta) * g).sum(axis=1)
         return means, self.alpha * np.sqrt(np.maximum(spread, 0.0))
 
-    def _evidence(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-        """The contexts as the arms see them now, at unit length (T, K, L), with A (K, L, L) and b (K, L)."""
+    def _regressions(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+        """The embeddings g of all contexts now, at unit length (T, K, L), with A (K, L, L) and b (K, L)."""
         contexts = self._encoder.embeddings()
         to_unit_length(contexts)
-        return contexts, *normal_equations(contexts, self._rewards[: len(contexts)], self.ridge)
+        return contexts, *normal_equations(contexts, self._rewards.data[: len(contexts)], self.ridge)
 
-    def _learn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        speaks_of = self._speaks_of(node, reward, imputed=imputed)
-        if speaks_of:
-            right = np.arange(speaks_of) == arm
-            self._encoder.labels[node, :speaks_of] = right
-            self._rewards[node, :speaks_of] = right
-            return
-        self._rewards[node, arm] = reward
-        if not imputed:
-            self._encoder.labels[node, arm] = reward > 0.5
+    def _learn(self, example: Example) -> None:
+        node, known = example.node, np.flatnonzero(example.mask)
+        self._rewards.data[node, known] = example.targets[known]
+        if not example.imputed:
+            self._encoder.labels.data[node, known] = example.targets[known] > 0.5
+        self._warmup.learn(example)
 
-    def _unlearn_own(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        speaks_of = self._speaks_of(node, reward, imputed=imputed)
-        learned = slice(speaks_of) if speaks_of else slice(arm, arm + 1)
-        self._rewards[node, learned] = np.nan
-        self._encoder.labels[node, learned] = -1
+    def _unlearn(self, example: Example) -> None:
+        node, known = example.node, np.flatnonzero(example.mask)
+        self._rewards.data[node, known] = np.nan
+        self._encoder.labels.data[node, known] = -1
+        self._warmup.unlearn(example)
 
     def _impute(self, node: int, arm: int) -> float:
         return float(self._encoder.probabilities(node)[arm, 1])
 
-    def _train_step(self) -> bool:
-        return self._encoder.train_step()
-
-    def _keep(self, kept: NDArray[np.int64]) -> None:
-        self._encoder.keep(kept)
-        keep_rows(self._rewards, kept, np.nan)
-
-    def _add_arm(self, like: int | None) -> None:
-        super()._add_arm(like)
-        self._encoder.add_head(like)
-        column = np.full(len(self._rewards), np.nan) if like is None else self._rewards[:, like]
-        self._rewards = np.column_stack([self._rewards, column])
-
-    def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        return self._encoder.graph.near(node)
-
-    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
-        return (
-            super()._parts_fit(arms, dimension, count)
-            and (self._encoder.heads, self._encoder.classes) == (arms, 2)
-            and fits(self._rewards, np.float64, count, arms)
-        )
-
-    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
-        own = self.estimate_network(arms, 2, dimension, nodes) + 8.0 * nodes * arms
-        return super()._estimate(arms, dimension, nodes) + own
+    def context_space(self) -> ContextSpace:
+        """The contexts as each arm sees them now (T, K, L), and θ (K, L)."""
+        contexts, A, b = self._regressions()
+        theta = np.asarray(np.linalg.solve(A, b[..., None])[..., 0], dtype=float)
+        return ContextSpace(contexts.astype(float), unit(theta) if self.normalize_theta else theta)

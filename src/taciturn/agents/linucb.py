@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from taciturn.agents.base import Scores
-from taciturn.agents.linear import ArmRidge, LinearAgent
+from taciturn.agents.base import BaseAgent
+from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.part import Part, Scores
+from taciturn.agents.parts.ridge import ArmRidge
 from taciturn.contracts import ContextSpace, SparseRow
+from taciturn.validate import check_choice, check_number
 
 
 @dataclass(kw_only=True, eq=False)
-class LinUCB(LinearAgent):
-    """The linear contextual bandit that ignores silence.
+class LinUCB(BaseAgent):
+    """The linear contextual bandit, which ignores silence.
 
     Paper: Li, Chu, Langford and Schapire (2010), in the setting of Upadhyay et al. (2020).
 
@@ -22,44 +22,46 @@ class LinUCB(LinearAgent):
     reward 0    A_ŷ += xxᵀ
     silence     nothing
 
+    Arguments, beside those of `BaseAgent`:
+        alpha: α, the width of the confidence in standard deviations; 0 is greedy.
+        ridge: λ, the weight of the prior that all coefficients are zero: A_k begins as λI.
+        normalize_theta: divide each θ_k by its length before scoring.
+
     Shapes: K arms, D features; A is (K, D, D), kept as inverses; θ and b are (K, D).
     """
 
-    def context_space(self) -> ContextSpace:
-        """The contexts themselves (T, 1, D), and θ (K, D)."""
-        contexts = self._rows.matrix(0, self._rows.count).toarray()
-        return ContextSpace(contexts[:, None, :], self._linear.theta[:, : contexts.shape[1]])
+    tag = "linucb"
 
-    def _begin(self) -> None:
-        self._linear = ArmRidge(len(self._arm_names), self._rows.dimension, self.ridge)
+    alpha: float = 0.25
+    ridge: float = 1.0
+    normalize_theta: bool = False
 
-    def _widen(self, dimension: int) -> None:
-        self._linear.widen(dimension)
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        super().__post_init__()
+        check_number("alpha", self.alpha, 0)
+        check_number("ridge", self.ridge, 1e-9)
+        check_choice("normalize_theta", self.normalize_theta, (True, False))
+
+    def _build(self) -> dict[str, Part]:
+        self._ridge = ArmRidge(self._contexts, self._lifecycle, self.ridge)
+        return {"ridge": self._ridge}
 
     def _score(self, node: int) -> Scores:
-        return self._linear.scores(self._rows[node], self.alpha, normalize_theta=self.normalize_theta)
+        return self._ridge.scores(self._contexts[node], self.alpha, normalize_theta=self.normalize_theta)
 
-    def _score_ahead(self, rows: list[SparseRow]) -> list[Scores] | None:
-        """What was decided changes nothing here; only decisions that expire meanwhile could."""
-        if self.expire_after is not None:
+    def _score_batch(self, rows: list[SparseRow]) -> list[Scores] | None:
+        if self.expire_after is not None:  # decisions that expire in between are learned
             return None
-        return self._linear.scores_of_all(rows, self.alpha, normalize_theta=self.normalize_theta)
+        return self._ridge.scores_batch(rows, self.alpha, normalize_theta=self.normalize_theta)
 
-    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        self._linear.learn(self._rows[node], arm, reward, self._speaks_of(node, reward, imputed=imputed))
+    def _learn(self, example: Example) -> None:
+        self._ridge.learn(example)
 
-    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        speaks_of = self._speaks_of(node, reward, imputed=imputed)
-        self._linear.unlearn(self._rows[node], arm, reward, speaks_of, self._facts(self._rows), complete=self._complete)
+    def _unlearn(self, example: Example) -> None:
+        self._ridge.unlearn(example)
 
-    def _keep(self, kept: NDArray[np.int64]) -> None:
-        """The regressions hold what they have learned; only what could be corrected is forgotten."""
-
-    def _add_arm(self, like: int | None) -> None:
-        self._linear.add_arm(like)
-
-    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
-        return self._linear.fits(arms, dimension)
-
-    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
-        return super()._estimate(arms, dimension, nodes) + ArmRidge.estimate(arms, dimension)
+    def context_space(self) -> ContextSpace:
+        """The contexts themselves (T, 1, D), and θ (K, D)."""
+        contexts = self._contexts.matrix(0, self._contexts.count).toarray()
+        return ContextSpace(contexts[:, None, :], self._ridge.theta[:, : contexts.shape[1]])

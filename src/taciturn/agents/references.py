@@ -1,6 +1,7 @@
-"""What a method is measured by: a constant arm, scikit-learn's label spreading, and what could be had at best."""
+"""What methods are measured by: a constant arm, scikit-learn's label spreading, and full feedback as the ceiling."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from taciturn.agents import border
-from taciturn.agents.base import BaseAgent, Scores
-from taciturn.agents.contexts import keep_rows, room_for
-from taciturn.agents.ledger import REWARDED
-from taciturn.agents.storage import fits, within
+from taciturn.agents import validation
+from taciturn.agents.base import BaseAgent
+from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.part import Part, Scores
+from taciturn.agents.table import REWARDED
 from taciturn.agents.viewucb import ViewUCB
 from taciturn.contracts import Arm
 from taciturn.validate import check_number
@@ -25,125 +26,122 @@ class Majority(BaseAgent):
     The scores are the arms' shares of all rewards (K,); there are no widths.
     """
 
-    def _begin(self) -> None:
-        self._earned = np.zeros(len(self._arm_names))
+    tag = "majority"
+
+    def _build(self) -> dict[str, Part]:
+        part = Part()
+        self._earned = part.array("earned", np.float64, "arm")
+        return {"counts": part}
 
     def _score(self, node: int) -> Scores:
-        return self._earned / max(self._earned.sum(), 1.0), np.zeros(len(self._arm_names))
+        earned = self._earned.data
+        return earned / max(earned.sum(), 1.0), np.zeros(len(earned))
 
-    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        self._earned[arm] += reward
+    def _learn(self, example: Example) -> None:
+        self._earned.data[example.arm] += example.reward
 
-    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        self._earned[arm] -= reward
+    def _unlearn(self, example: Example) -> None:
+        self._earned.data[example.arm] -= example.reward
 
-    def _keep(self, kept: NDArray[np.int64]) -> None:
-        """What was earned stays earned."""
 
-    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
-        return fits(self._earned, np.float64, arms)
+UNSEEN = -2
+"""The label of a context that the last fit has not seen; −1 is one that it has seen without a label."""
 
-    def _add_arm(self, like: int | None) -> None:
-        self._earned = np.append(self._earned, 0.0 if like is None else self._earned[like])
+
+class AfterWarmStart(Part):
+    """Calls a function when the labelled rows are learned."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        super().__init__()
+        self._call = call
+
+    def after_warm_start(self) -> None:
+        """Call it."""
+        self._call()
 
 
 @dataclass(kw_only=True, eq=False)
 class LabelSpreader(BaseAgent):
-    """Label spreading over the nearest neighbours of all contexts, told what turned out right.
+    """Label spreading over the nearest neighbors of all contexts, trained on rewarded arms.
 
     Zhou et al. (2004), by scikit-learn, which is fitted afresh every so often: it cannot learn one context at a time.
 
-    Arguments:
+    Arguments, beside those of `BaseAgent`:
         every: decisions between two fits.
-        neighbors: how many neighbours a context has.
+        neighbors: how many neighbors a context has.
     """
+
+    tag = "labelspreading"
 
     every: int = 50
     neighbors: int = 7
 
-    _remade = ("_model",)
-
     def __post_init__(self) -> None:
-        """Refuse wrong parameters."""
+        """Check the parameters."""
         super().__post_init__()
         check_number("every", self.every, 1, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
 
-    def _begin(self) -> None:
-        self._labels = np.zeros(0, np.int64)
-        self._fitted = 0  # how many contexts the model has seen, and what it was told of them
-        self._told = np.zeros(0, np.int64)
-        self._model: LabelSpreading | None = None
+    def _build(self) -> dict[str, Part]:
+        self._labels = self._table.column("labels", np.int64, fill=-1, below="arm")
+        self._fitted = self._table.column("fitted_labels", np.int64, fill=UNSEEN, below="arm")  # at the last fit
+        self._model: tuple[tuple[bytes, int], LabelSpreading] | None = None  # no file holds it
+        return {"start": AfterWarmStart(self._refit)}
 
-    def _widen(self, dimension: int) -> None:
-        self._model = None  # it refuses rows of another length
+    def _refit(self) -> NDArray[np.int64]:
+        """Take all labels there are, and return them."""
+        count = self._table.count
+        self._fitted.data[:count] = self._labels.data[:count]
+        return self._fitted.data[:count]
 
-    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
-        self._labels = room_for(self._labels, node + 1, -1)
-
-    def _started(self) -> None:
-        self._refit()
-
-    def _refit(self) -> None:
-        self._fitted = self._rows.count
-        self._told = self._labels[: self._fitted].copy()
-        self._model = None
-
-    def _fit(self) -> LabelSpreading:
-        """The model on what was known at the last refit; made when it is asked for, so that a file need not hold it."""
-        if self._model is None:
-            near = min(self.neighbors, self._fitted)
+    def _fit(self, labels: NDArray[np.int64]) -> LabelSpreading:
+        """scikit-learn's model on the first contexts with these labels."""
+        key = (self._table.id.data[: len(labels)].tobytes() + labels.tobytes(), self.n_features)
+        if self._model is None or self._model[0] != key:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 warnings.simplefilter("ignore", RuntimeWarning)  # contexts that no label reaches
-                rows = self._rows.matrix(0, self._fitted)
-                self._model = LabelSpreading(kernel="knn", n_neighbors=near).fit(rows, self._told)
-        return self._model
+                model = LabelSpreading(kernel="knn", n_neighbors=min(self.neighbors, len(labels)))
+                self._model = key, model.fit(self._contexts.matrix(0, len(labels)), labels)
+        return self._model[1]
 
     def _score(self, node: int) -> Scores:
-        if node - self._fitted >= self.every:
-            self._refit()
+        labels = self._fitted.data[: int((self._fitted.data > UNSEEN).sum())]
+        if node - len(labels) >= self.every:
+            labels = self._refit()
         scores = np.full(len(self._arm_names), 1.0 / len(self._arm_names))
-        if (self._told >= 0).any():
-            model = self._fit()
+        if (labels >= 0).any():
+            model = self._fit(labels)
             with np.errstate(all="ignore"):
-                found = model.predict_proba(self._rows.matrix(node, node + 1))[0]
+                found = model.predict_proba(self._contexts.matrix(node, node + 1))[0]
             if np.isfinite(found).all():
                 scores[:] = 0.0
                 scores[model.classes_] = found
         return scores, np.zeros(len(self._arm_names))
 
-    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        if reward > 0.5:
-            self._labels[node] = arm
+    def _learn(self, example: Example) -> None:
+        if example.reward > 0.5:
+            self._labels.data[example.node] = example.arm
 
-    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        self._labels[node] = -1
-
-    def _keep(self, kept: NDArray[np.int64]) -> None:
-        keep_rows(self._labels, kept, -1)
-        seen = kept[kept < self._fitted]
-        self._fitted, self._told, self._model = len(seen), self._told[seen], None
-
-    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
-        return fits(self._labels, np.int64, count) and within(self._labels, -1, arms) and 0 <= self._fitted <= count
-
-    def _add_arm(self, like: int | None) -> None:
-        """A class that nothing was said of is a class like any other."""
+    def _unlearn(self, example: Example) -> None:
+        self._labels.data[example.node] = -1
 
 
 @dataclass(kw_only=True, eq=False)
 class OracleFull(ViewUCB):
-    """ViewUCB that is told the right arm after every decision: the ceiling for learning from what comes in fact."""
+    """ViewUCB that is told the right arm after every decision: the ceiling for learning from observed rewards."""
+
+    tag = "oracle-full"
+
+    def __post_init__(self) -> None:
+        """An observed 1 labels all arms, even where several can be right."""
+        super().__post_init__()
+        self._lifecycle.full_feedback = True
 
     def reveal(self, id: int, arm: Arm) -> None:
         """Say which arm would have been right."""
-        node = self._find(id)
-        self._take_back(node)
-        self._ledger.arm[node] = border.arm_place(arm, self._arm_index)
-        self._know(node, 1.0, imputed=False)
-        self._ledger.state[node] = REWARDED
-
-    def _speaks_of(self, node: int, reward: float, *, imputed: bool) -> int:
-        """Who is told the right arm knows that the others are wrong, whatever could have been."""
-        return int(self._ledger.arms[node]) if reward == 1 and not imputed else 0
+        node = self._lifecycle.find(id)
+        self._lifecycle.revert(node)
+        self._table.arm.data[node] = validation.arm_index(arm, self._arm_index)
+        self._lifecycle.apply(node, 1.0, imputed=False)
+        self._table.state.data[node] = REWARDED

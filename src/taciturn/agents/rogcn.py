@@ -1,12 +1,13 @@
-"""ROGCN: one graph network over all contexts, told what turned out right."""
+"""ROGCN: one graph network over all contexts, trained on the arms that were rewarded."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from taciturn.agents.base import BaseAgent, Scores
-from taciturn.agents.encoder import GraphEncoder, NetworkSettings
+from taciturn.agents.base import BaseAgent
+from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.encoder import GraphEncoder, NetworkSettings
+from taciturn.agents.parts.part import Part, Scores
 
 
 @dataclass(kw_only=True, eq=False)
@@ -21,51 +22,32 @@ class ROGCN(NetworkSettings, BaseAgent):
     reward 0    nothing
     silence     nothing; but the context is a node of the graph, as every context is
 
+    Arguments: those of `NetworkSettings` and `BaseAgent`.
+
     Shapes: T contexts, K arms; p is (T, K). The scores are probabilities and have no widths: it does not explore.
     """
 
+    tag = "rogcn"
+
     def __post_init__(self) -> None:
-        """Refuse wrong parameters."""
+        """Check the parameters."""
         super().__post_init__()
-        self.check_network()
+        self._network = self.network_settings()
 
-    def _begin(self) -> None:
-        self._encoder = GraphEncoder(self, self._rows, heads=1, classes=len(self._arm_names), rng=self._rng)
+    def _build(self) -> dict[str, Part]:
+        self._encoder = GraphEncoder(self._table, self._network, self._rng, per_arm=False)
+        return {"encoder": self._encoder}
 
-    def _widen(self, dimension: int) -> None:
-        self._encoder.widen(dimension)
-
-    def _arrive(self, node: int, neighbors: list[int] | None) -> None:
-        self._encoder.arrive(node, neighbors)
-
-    def _started(self) -> None:
-        self._encoder.train(self.start_epochs)
+    def _add_context(self, node: int, neighbors: list[int] | None) -> None:
+        self._encoder.add_context(node, neighbors)
 
     def _score(self, node: int) -> Scores:
-        self._encoder.train_now_or_later(later=self.deferred)
+        self._encoder.schedule_training()
         return self._encoder.probabilities(node)[0], np.zeros(len(self._arm_names))
 
-    def _learn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        if reward > 0.5:
-            self._encoder.labels[node, 0] = arm
+    def _learn(self, example: Example) -> None:
+        if example.reward > 0.5:
+            self._encoder.labels.data[example.node] = example.arm
 
-    def _unlearn(self, node: int, arm: int, reward: float, *, imputed: bool) -> None:
-        self._encoder.labels[node, 0] = -1
-
-    def _train_step(self) -> bool:
-        return self._encoder.train_step()
-
-    def _keep(self, kept: NDArray[np.int64]) -> None:
-        self._encoder.keep(kept)
-
-    def _add_arm(self, like: int | None) -> None:
-        self._encoder.add_class(like)
-
-    def _near(self, node: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        return self._encoder.graph.near(node)
-
-    def _parts_fit(self, arms: int, dimension: int, count: int) -> bool:
-        return (self._encoder.heads, self._encoder.classes) == (1, arms)
-
-    def _estimate(self, arms: int, dimension: int, nodes: int) -> float:
-        return super()._estimate(arms, dimension, nodes) + self.estimate_network(1, arms, dimension, nodes)
+    def _unlearn(self, example: Example) -> None:
+        self._encoder.labels.data[example.node] = -1

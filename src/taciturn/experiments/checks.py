@@ -1,4 +1,4 @@
-"""One check that every agent must pass, ours and yours: `check_agent`."""
+"""`check_agent`: the promises that every agent keeps, ours and yours."""
 
 import tempfile
 from collections.abc import Callable, Sequence

@@ -94,9 +94,24 @@ def clear(state: RidgeState, arms: Ints) -> None:
         part[arms] = 0
 
 
+def is_dense(state: RidgeState, columns: Columns) -> bool:
+    """Whether a context has so many entries that `dense_scores` is faster."""
+    return bool(DENSE * len(columns) > state.theta.shape[1])
+
+
+def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
+    """``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,) of one context; a dense one takes the way of a batch, to round alike."""
+    if not is_dense(state, columns):
+        return sparse_scores(state, columns, values)
+    context = np.zeros((1, state.theta.shape[1]))
+    context[0, columns] = values
+    means, spreads = dense_scores(state, context)
+    return means[0], spreads[0]
+
+
 @fast_kernel
 def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
-    """`scores` of N contexts (N, D) with most of their entries: (N, K) each.
+    """``θ_kᵀx`` and ``xᵀA_k⁻¹x`` of N contexts (N, D) with most of their entries: (N, K) each.
 
     Arrays run side by side, half of a symmetric A⁻¹ is read, and an arm's is read once for all contexts.
     """
@@ -133,7 +148,7 @@ def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
 
 
 @fast_kernel
-def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
+def sparse_scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
     """For a sparse context: ``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,)."""
     arms = state.theta.shape[0]
     size = columns.shape[0]
@@ -223,17 +238,20 @@ def _fold(inverse: Floats, pending: Floats, gains: Floats) -> None:
 
 
 @fast_kernel
-def update(state: RidgeState, columns: Columns, values: Floats, arms: Ints, targets: Floats, weight: float) -> None:
-    """``A_k += w x xᵀ`` and ``b_k += β x`` for the arms named, with their targets ``β``; in place."""
+def update(
+    state: RidgeState, columns: Columns, values: Floats, targets: Floats, mask: NDArray[np.bool_], weight: float
+) -> None:
+    """``A_k += w x xᵀ`` and ``b_k += β_k x`` for the arms of a mask (≤ K), with their targets ``β``; in place."""
     v = np.empty(state.theta.shape[1])
-    for position in range(arms.shape[0]):
-        k = arms[position]
+    for k in range(mask.shape[0]):
+        if not mask[k]:
+            continue
         quadratic = _solve(state, k, columns, values, v)
         mean = 0.0
         for a in range(columns.shape[0]):
             mean += state.theta[k, columns[a]] * values[a]
         shrink = 1.0 / (1.0 + weight * quadratic)
-        step = shrink * (targets[position] - weight * mean)
+        step = shrink * (targets[k] - weight * mean)
         slot = state.counts[k]
         for c in range(v.shape[0]):
             state.theta[k, c] += step * v[c]
@@ -247,23 +265,6 @@ def update(state: RidgeState, columns: Columns, values: Floats, arms: Ints, targ
             _fold(state.inverse[k], state.pending_updates[k], state.gains[k])
             state.folds[k] += 1
             state.counts[k] = 0
-
-
-@fast_kernel
-def update_targets(arm: int, reward: float, speaks_of: int) -> tuple[Ints, Floats]:
-    """The arms that learn, and their targets: the first `speaks_of`, of which `arm` was right; or that one alone."""
-    if speaks_of == 0:
-        return np.full(1, arm), np.full(1, reward)
-    targets = np.zeros(speaks_of)
-    targets[arm] = 1.0
-    return np.arange(speaks_of), targets
-
-
-@fast_kernel
-def learn(state: RidgeState, columns: Columns, values: Floats, arm: int, reward: float, speaks_of: int) -> None:
-    """`update` with a `update_targets`, in one call."""
-    arms, targets = update_targets(arm, reward, speaks_of)
-    update(state, columns, values, arms, targets, 1.0)
 
 
 @fast_kernel

@@ -10,7 +10,7 @@ together by conjugate gradients (Hestenes and Stiefel 1952), one step per call, 
 product with all features of view v is one sparse product with X and v sparse products with Â (T, T).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,3 +235,15 @@ def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Single
             for k in range(arms):
                 scores[v, k] += row[support[a]] * projected[support[a], v * arms + k]
     return scores
+
+
+def combine(view_scores: Singles, beta: NDArray[np.float64], bias: NDArray[np.float64], *, exclusive: bool) -> Any:
+    """Probabilities of the arms (…, K) from the scores of the views (…, V, K): ``softmax(Σ_v β_v s_v + b)``.
+
+    Where arms are right or wrong on their own (not `exclusive`), the logistic function in place of softmax.
+    """
+    logits = np.einsum("v,...vk->...k", beta, view_scores) + bias
+    if not exclusive:
+        return 1.0 / (1.0 + np.exp(-np.clip(logits, -500, 500)))
+    raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return raised / raised.sum(axis=-1, keepdims=True)

@@ -35,9 +35,11 @@ MAX_ANSWERS, MAX_ANSWER_CHARS = 10_000, 8_000_000
 """How many answers to requests with an id are remembered for retries, and their total length."""
 
 
-@storage.storable
+@storage.register
 class Session:
     """An agent and what the service remembers about it. `apply` is the only way in which it changes."""
+
+    tag = "session"
 
     def __init__(
         self,
@@ -220,7 +222,7 @@ class Session:
 
     # Storage.
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Everything that a snapshot holds: plain values and the agent."""
         return {
             "agent": self._agent,
@@ -231,8 +233,8 @@ class Session:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The session that `state` describes."""
+    def from_state_dict(cls, state: dict[str, Any]) -> Self:
+        """The session that `state_dict` describes."""
         return cls(**state)
 
     def save(self, path: str | Path) -> None:

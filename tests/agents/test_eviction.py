@@ -1,4 +1,4 @@
-"""Streams without end: what is forgotten, and that the rest is as if the forgotten had never been."""
+"""Eviction under `max_nodes`: which contexts are evicted, and what stays correct afterwards."""
 
 import numpy as np
 import pytest
@@ -7,18 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taciturn
-from oracles.book import check_against_the_book
+from oracles.evidence import check_evidence
 from oracles.zoo import AGENTS, ARMS, contexts
-from taciturn.agents.contexts import RowStore
-from taciturn.agents.graph import ContextGraph
+from taciturn.agents.parts.graph import NodeGraph
+from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.errors import ForgottenDecision, TaciturnError
 
 
 def graph_of(X, neighbors, k=3):
+    """The rows of X and their graph, with the given neighbors or the k nearest where None."""
     rows = RowStore()
-    rows.dimension = X.shape[1]
-    graph = ContextGraph(rows, k)
+    rows.n_features = X.shape[1]
+    graph = NodeGraph(rows, k)
     for node, x in enumerate(X):
         columns = np.flatnonzero(x).astype(np.int32)
         rows.append(SparseRow(columns, x[columns]))
@@ -28,8 +29,8 @@ def graph_of(X, neighbors, k=3):
 
 @settings(max_examples=80, deadline=None)
 @given(st.data(), st.integers(1, 40), st.sampled_from([0.2, 1.0]), st.integers(0, 10**6))
-def test_a_graph_that_forgot_is_the_graph_of_what_is_left(data, count, density, seed):
-    """Equal rows among them: ties must fall as they do where the forgotten never were."""
+def test_the_graph_after_eviction_is_the_graph_of_the_remaining_rows(data, count, density, seed):
+    """Some rows are equal: ties are broken as in a graph that never had the evicted rows."""
     rng = np.random.default_rng(seed)
     X = sp.random(count, 6, density, random_state=rng).toarray().round(1)
     given_edges = [
@@ -41,15 +42,15 @@ def test_a_graph_that_forgot_is_the_graph_of_what_is_left(data, count, density, 
         assert len(graph.adjacency.indptr) == count + 1
     rows.keep(kept)
     graph.keep(kept)
-    place = {int(node): i for i, node in enumerate(kept)}
+    index = {int(node): i for i, node in enumerate(kept)}
     left = [
-        None if given_edges[node] is None else [place[other] for other in given_edges[node] if other in place]
+        None if given_edges[node] is None else [index[other] for other in given_edges[node] if other in index]
         for node in kept
     ]
     fresh_rows, fresh = graph_of(X[kept], left)
     for mine, theirs in zip(rows.rows, fresh_rows.rows, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-    for x in rng.random((3, 6)):  # and it grows on as that one does
+    for x in rng.random((3, 6)):  # both grow alike from here
         for store, grown in ((rows, graph), (fresh_rows, fresh)):
             store.append(SparseRow(np.arange(6, dtype=np.int32), x))
             grown.add(store.count - 1, None)
@@ -59,7 +60,7 @@ def test_a_graph_that_forgot_is_the_graph_of_what_is_left(data, count, density, 
 
 @pytest.mark.parametrize("forget", ["oldest", "reservoir"])
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_with_a_bound_goes_on_for_ever(name, forget, tmp_path):
+def test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run(name, forget, tmp_path):
     agent = AGENTS[name](arms=ARMS, max_nodes=20, forget=forget, seed=3)
     agent.warm_start(contexts(3), ARMS)
     sizes, waiting = set(), []
@@ -68,7 +69,7 @@ def test_an_agent_with_a_bound_goes_on_for_ever(name, forget, tmp_path):
         waiting.append(decision.id)
         if step % 3:
             id = waiting.pop(0)
-            if agent._ledger.find(id) >= 0:
+            if id in agent.decisions:
                 agent.feedback(id, (1, 0, None)[step % 3])
         assert agent.health().remembered <= 20
         if step > 60:
@@ -77,15 +78,13 @@ def test_an_agent_with_a_bound_goes_on_for_ever(name, forget, tmp_path):
             agent.save(tmp_path / "agent")
             other = taciturn.load(tmp_path / "agent")
     assert max(sizes) <= 1.5 * min(sizes)
-    assert agent._rows.count == agent._ledger.count
-    if name.startswith(("rogcn", "gcnucb", "labelspreading")):
-        agent._linucb = None  # what the warm-up learned stays; the rest is that of the book
-        check_against_the_book(agent)
+    assert len(agent.state_dict()["table"]["contexts"]["indptr"]) == len(agent.decisions) + 1
+    check_evidence(agent)
     again = [other.decide(x, neighbors=[]).scores for x in contexts(5, 2)]
     assert all(np.isfinite(scores).all() for scores in again)
 
 
-def test_the_oldest_go_first_and_those_that_wait_stay():
+def test_the_oldest_are_evicted_first_and_pending_decisions_stay():
     agent = taciturn.LinUCB(arms=2, max_nodes=64)
     for id in range(100):
         agent.decide([1.0, id % 7])
@@ -98,14 +97,14 @@ def test_the_oldest_go_first_and_those_that_wait_stay():
         agent.feedback(4, 1)
     agent.feedback(5, 1)
     assert (agent.health().forgotten, agent.health().evicted_pending) == (100 - len(ids), 0)
-    silent = taciturn.LinUCB(arms=2, max_nodes=64)
+    all_pending = taciturn.LinUCB(arms=2, max_nodes=64)
     for id in range(200):
-        silent.decide([1.0, id % 7])
-    assert silent.log()["ids"].tolist() == list(range(200 - len(silent.log()["ids"]), 200))
-    assert silent.health().evicted_pending == silent.health().forgotten
+        all_pending.decide([1.0, id % 7])
+    assert all_pending.log()["ids"].tolist() == list(range(200 - len(all_pending.log()["ids"]), 200))
+    assert all_pending.health().evicted_pending == all_pending.health().forgotten
 
 
-def test_a_reservoir_is_an_even_sample_of_all():
+def test_reservoir_eviction_keeps_an_even_sample():
     kept = []
     for seed in range(25):
         agent = taciturn.make("majority", arms=2, max_nodes=40, forget="reservoir", seed=seed)
@@ -117,7 +116,7 @@ def test_a_reservoir_is_an_even_sample_of_all():
     assert (np.abs(counts - expected) < 4 * np.sqrt(expected)).all(), counts
 
 
-def test_more_labelled_rows_than_fit_are_refused():
+def test_more_labelled_rows_than_max_nodes_are_refused():
     agent = taciturn.GCNUCB(arms=2, max_nodes=16)
     with pytest.raises(TaciturnError, match="17 labelled rows do not fit into max_nodes=16"):
         agent.warm_start(np.ones((17, 2)), [0] * 17)
@@ -127,7 +126,7 @@ def test_more_labelled_rows_than_fit_are_refused():
     assert agent.health().labelled == 16
 
 
-def test_what_linucb_has_learned_stays_when_decisions_are_forgotten():
+def test_linucb_keeps_what_evicted_contexts_taught():
     bounded, unbounded = taciturn.LinUCB(arms=3, max_nodes=16), taciturn.LinUCB(arms=3)
     for step, x in enumerate(contexts(60)):
         one, two = bounded.decide(x), unbounded.decide(x)

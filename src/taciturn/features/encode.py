@@ -1,4 +1,4 @@
-"""Reading what users call a context, and keeping the rows that were read."""
+"""Reading what users give as a context into sparse rows."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from numbers import Real
@@ -8,120 +8,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.agents.storage import fits, storable, within
 from taciturn.contracts import SparseRow
 from taciturn.errors import InvalidContext
-from taciturn.kernels.csr import CSR
 from taciturn.kernels.select import first_invalid, nonzeros
 from taciturn.validate import LARGEST
 
 NEEDED = f"a finite number is needed, of at most {LARGEST:g}"
 
 
-def room_for(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
-    """The array itself if it has `length` rows, else a copy at least twice as long, with `fill` in the new rows."""
-    if len(array) >= length:
-        return array
-    longer = np.full((max(length, 2 * len(array), 16), *array.shape[1:]), fill, array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
-def keep_rows(array: NDArray[Any], kept: NDArray[np.int64], fill: float) -> None:
-    """Move the rows that are kept to the front, in their order, and put `fill` into all behind them."""
-    array[: len(kept)] = array[_span(kept)]
-    array[len(kept) :] = fill
-
-
-def _span(kept: NDArray[np.int64]) -> Any:
-    """The same places as a slice where they are side by side: mostly the oldest are forgotten, and that is fast."""
-    if len(kept) and kept[-1] - kept[0] + 1 == len(kept):
-        return slice(int(kept[0]), int(kept[-1]) + 1)
-    return kept
-
-
-@storable
-class RowStore:
-    """All contexts an agent has seen, as compressed sparse rows that grow at the end."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.dimension = 0
-        self._indptr = np.zeros(16, np.int64)
-        self._columns = np.zeros(256, np.int32)
-        self._values = np.zeros(256)
-
-    def _sound(self) -> bool:
-        ends, stop = self._indptr, int(self._indptr[self.count])
-        return (
-            fits(ends, np.int64, self.count + 1)
-            and ends[0] == 0
-            and bool((np.diff(ends[: self.count + 1]) >= 0).all())
-            and fits(self._columns, np.int32, stop)
-            and fits(self._values, np.float64, stop)
-            and within(self._columns[:stop], 0, self.dimension)
-        )
-
-    def append(self, row: SparseRow) -> int:
-        """Add a row at the end and return its number."""
-        start = int(self._indptr[self.count])
-        stop = start + len(row.columns)
-        self._columns = room_for(self._columns, stop, 0)
-        self._values = room_for(self._values, stop, 0.0)
-        self._indptr = room_for(self._indptr, self.count + 2, 0)
-        self._columns[start:stop] = row.columns
-        self._values[start:stop] = row.values
-        self._indptr[self.count + 1] = stop
-        self.count += 1
-        return self.count - 1
-
-    def keep(self, kept: NDArray[np.int64]) -> None:
-        """Forget all rows but these, which are renumbered in their order."""
-        lengths = (self._indptr[1:] - self._indptr[:-1])[kept]
-        starts = np.cumsum(lengths) - lengths
-        entries: Any
-        if isinstance(span := _span(kept), slice):
-            entries = slice(self._indptr[span.start], self._indptr[span.stop])
-        else:
-            entries = np.repeat(self._indptr[kept] - starts, lengths) + np.arange(lengths.sum())
-        size = int(lengths.sum())
-        self._columns[:size] = self._columns[entries]
-        self._values[:size] = self._values[entries]
-        self.count = len(kept)
-        self._indptr[1 : self.count + 1] = starts + lengths
-
-    def __getitem__(self, node: int) -> SparseRow:
-        """One row, as a view."""
-        span = slice(self._indptr[node], self._indptr[node + 1])
-        return SparseRow(self._columns[span], self._values[span])
-
-    @property
-    def rows(self) -> CSR:
-        """All rows, as a view for kernels."""
-        stop = self._indptr[self.count]
-        return CSR(self._indptr[: self.count + 1], self._columns[:stop], self._values[:stop])
-
-    def entries_a_row(self, dimension: int) -> float:
-        """How many entries a row has on average; all features before there is any."""
-        return float(self._indptr[self.count] / self.count) if self.count else float(dimension)
-
-    def matrix(self, start: int, stop: int) -> sp.csr_matrix:
-        """Some of the rows as a copied CSR matrix, for scikit-learn."""
-        indptr = self._indptr[start : stop + 1]
-        span = slice(indptr[0], indptr[-1])
-        parts = (self._values[span].copy(), self._columns[span].copy(), (indptr - indptr[0]).astype(np.int32))
-        return sp.csr_matrix(parts, shape=(stop - start, self.dimension))
-
-
 class Reading(NamedTuple):
     """A context as read: its row, the number of features it knows of, and those that it is the first to name."""
 
     row: SparseRow
-    dimension: int
+    n_features: int
     new_names: list[Hashable] | None  # None where features go by position
 
 
-@storable
 class ContextReader:
     """Turns arrays, sparse rows and {feature: value} into sparse rows, and refuses what cannot be one.
 
@@ -130,8 +32,15 @@ class ContextReader:
     """
 
     def __init__(self) -> None:
-        self.dimension: int | None = None
+        self.n_features: int | None = None
         self.names: dict[Hashable, int] | None = None
+
+    def load(self, n_features: int | None, names: list[Hashable] | None) -> None:
+        """Take over what a file says of the features."""
+        self.n_features = n_features
+        self.names = None if names is None else {name: i for i, name in enumerate(names)}
+        if names is not None and len(self.names or ()) != n_features:
+            raise ValueError("the names of the features do not fit")
 
     def read(self, context: Any) -> Reading:
         """Read one context, without remembering anything yet."""
@@ -139,14 +48,14 @@ class ContextReader:
             return self._read_named(context)
         if self.names is not None:
             raise InvalidContext("this agent's features have names; give the context as {feature: value}")
-        row, dimension = _read_sparse(context) if sp.issparse(context) else _read_dense(context)
-        if self.dimension is not None and dimension != self.dimension:
-            raise InvalidContext(f"the context has {dimension} features; this agent's contexts have {self.dimension}")
-        return Reading(row, dimension, None)
+        row, n_features = _read_sparse(context) if sp.issparse(context) else _read_dense(context)
+        if self.n_features is not None and n_features != self.n_features:
+            raise InvalidContext(f"the context has {n_features} features; this agent's contexts have {self.n_features}")
+        return Reading(row, n_features, None)
 
     def accept(self, reading: Reading) -> None:
         """Remember what a reading settles: the number of features, or their names."""
-        self.dimension = reading.dimension
+        self.n_features = reading.n_features
         if reading.new_names is not None:
             self.names = {} if self.names is None else self.names
             self.names |= {name: len(self.names) + i for i, name in enumerate(reading.new_names)}
@@ -154,7 +63,7 @@ class ContextReader:
     def read_all(self, contexts: Any) -> tuple[list[SparseRow], "ContextReader"]:
         """Read the rows of a matrix or the items of a list, and return them with the reader that has accepted them."""
         reader = ContextReader()
-        reader.dimension, reader.names = self.dimension, None if self.names is None else dict(self.names)
+        reader.n_features, reader.names = self.n_features, None if self.names is None else dict(self.names)
         if sp.issparse(contexts) and contexts.ndim == 2:
             matrix = sp.csr_matrix(contexts)
             contexts = [matrix[i] for i in range(matrix.shape[0])]
@@ -173,8 +82,8 @@ class ContextReader:
         return rows, reader
 
     def _read_named(self, context: Mapping[Hashable, float]) -> Reading:
-        if self.names is None and self.dimension is not None:
-            raise InvalidContext(f"this agent's contexts are arrays of {self.dimension} features, not {{name: value}}")
+        if self.names is None and self.n_features is not None:
+            raise InvalidContext(f"this agent's contexts are arrays of {self.n_features} features, not {{name: value}}")
         if not context:
             raise InvalidContext("the context is empty: it names no feature")
         for name, given in context.items():
@@ -213,8 +122,8 @@ def _read_dense(context: Any) -> tuple[SparseRow, int]:
     return _checked(*nonzeros(np.ascontiguousarray(array, dtype=float)), len(array))  # NaN stays, and is caught there
 
 
-def _checked(columns: NDArray[np.int32], values: NDArray[Any], dimension: int) -> tuple[SparseRow, int]:
-    if dimension == 0:
+def _checked(columns: NDArray[np.int32], values: NDArray[Any], n_features: int) -> tuple[SparseRow, int]:
+    if n_features == 0:
         raise InvalidContext("the context is empty: it has no features")
     if values.dtype.kind not in "biuf":
         raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
@@ -222,4 +131,4 @@ def _checked(columns: NDArray[np.int32], values: NDArray[Any], dimension: int) -
     at = first_invalid(floats, LARGEST)
     if at >= 0:
         raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; {NEEDED}")
-    return SparseRow(columns, floats), dimension
+    return SparseRow(columns, floats), n_features

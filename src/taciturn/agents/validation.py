@@ -1,4 +1,4 @@
-"""What users give an agent, checked at the border: arms, rewards, ids, edges. Errors are one line."""
+"""Checks of what users give an agent: arms, rewards, ids, edges. Errors are one line."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -31,26 +31,26 @@ def arm_names(arms: Any) -> tuple[Arm, ...]:
     return names
 
 
-def arm_place(name: object, places: Mapping[Arm, int]) -> int:
-    """The place of an arm that there is."""
-    if not isinstance(name, Hashable) or name not in places:
-        raise UnknownArm(f"unknown arm {name!r} (there are: {', '.join(map(str, list(places)[:20]))})")
-    return places[name]
+def arm_index(name: object, indices: Mapping[Arm, int]) -> int:
+    """The index of an arm that exists."""
+    if not isinstance(name, Hashable) or name not in indices:
+        raise UnknownArm(f"unknown arm {name!r} (there are: {', '.join(map(str, list(indices)[:20]))})")
+    return indices[name]
 
 
-def label_places(labels: Any, places: Mapping[Arm, int], count: int) -> list[int]:
-    """The arms of a labelled start as places, given by name or as places."""
+def label_indices(labels: Any, indices: Mapping[Arm, int], count: int) -> list[int]:
+    """The arms of a labelled start as indices, given by name or as indices."""
     if not isinstance(labels, Iterable) or isinstance(labels, str):
         raise UnknownArm(f"the arms of a labelled start are a list with one name a row, not {labels!r}")
     plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if len(plain) != count:
         raise TaciturnError(f"there are {count} contexts and {len(plain)} arms; each context needs one")
-    if all(isinstance(label, Hashable) and label in places for label in plain):
-        return [places[label] for label in plain]
-    if all(isinstance(label, int) and label in range(len(places)) for label in plain):
+    if all(isinstance(label, Hashable) and label in indices for label in plain):
+        return [indices[label] for label in plain]
+    if all(isinstance(label, int) and label in range(len(indices)) for label in plain):
         return plain
-    row = next(i for i, label in enumerate(plain) if not isinstance(label, Hashable) or label not in places)
-    known = ", ".join(map(str, list(places)[:20]))
+    row = next(i for i, label in enumerate(plain) if not isinstance(label, Hashable) or label not in indices)
+    known = ", ".join(map(str, list(indices)[:20]))
     raise UnknownArm(f"unknown arm {plain[row]!r} in row {row} (there are: {known})")
 
 
@@ -65,14 +65,14 @@ def earlier_ends(edges: Any, count: int) -> list[list[int] | None]:
 
 
 def known_id(id: object, count: int) -> int:
-    """An id that was given out: it is below `count`."""
+    """An id as an int; it must be below `count`."""
     if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < count:
         raise UnknownDecision(f"unknown decision {id!r}; there are {count} ids, from 0")
     return int(id)
 
 
 def known_ids(neighbors: Sequence[int] | None, count: int) -> list[int] | None:
-    """The ids that neighbours are named by, each once; they must be below `count`."""
+    """The ids of neighbors, sorted and each once; they must be below `count`."""
     if neighbors is None:
         return None
     if not isinstance(neighbors, Iterable):

@@ -1,0 +1,256 @@
+"""The lifecycle of a decision: its reward may come late, never, twice, be corrected, or be withdrawn.
+
+    pending ──reward──▶ rewarded ──another──▶ rewarded, corrected
+       │                   ▲
+       └──None, or time──▶ silent ──a late reward
+
+Whatever was learned before is unlearned before something else is learned: what an agent has learned is always what it
+would have learned from the last feedback of each decision alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.agents.diagnostics import FeedbackStats
+from taciturn.agents.parts.part import Part
+from taciturn.agents.table import PENDING, REWARDED, SILENT, NodeTable
+from taciturn.agents.validation import known_id
+from taciturn.errors import ForgottenDecision, TaciturnError
+from taciturn.validate import check_choice, check_number
+
+EVICT_SHARE = 64
+"""A full table is relieved of one part in this many at once, so that most decisions need not evict anything."""
+
+
+class Example(NamedTuple):
+    """One thing to learn, or to unlearn: the reward of an arm at a context, and what it says about each arm.
+
+    `targets` and `mask` are (K,) for the K arms that there were when it was learned: arm k has the target `targets[k]`
+    where `mask[k]`. Where one arm is right, an observed reward of 1 labels all arms; otherwise a reward labels the arm
+    that was chosen.
+    """
+
+    node: int
+    arm: int
+    reward: float
+    imputed: bool
+    targets: NDArray[np.float64]
+    mask: NDArray[np.bool_]
+
+
+class LifecycleSettings(Protocol):
+    """The parameters of an agent that govern its decisions' lifecycle; see `BaseAgent`."""
+
+    one_right_arm: bool
+    expire_after: float | None
+    silence: str | float
+    max_nodes: int | None
+    forget: str
+
+
+def check_settings(settings: LifecycleSettings) -> None:
+    """Raise on parameters that are not allowed."""
+    check_choice("one_right_arm", settings.one_right_arm, (True, False))
+    if settings.expire_after is not None:
+        check_number("expire_after", settings.expire_after, 0)
+    if isinstance(settings.silence, str):
+        check_choice("silence", settings.silence, ("impute", "ignore"))
+    else:
+        check_number("silence", settings.silence, 0, 1)
+    if settings.max_nodes is not None:
+        check_number("max_nodes", settings.max_nodes, 16, whole=True)
+    check_choice("forget", settings.forget, ("oldest", "reservoir"))
+
+
+class Lifecycle(Part):
+    """What becomes of the decisions in a table; an agent owns one and hands it what it needs.
+
+    Arguments:
+        table: the contexts and decisions.
+        settings: the agent's parameters.
+        rng: draws which contexts are evicted by ``forget="reservoir"``.
+        learn, unlearn, impute: the agent's hooks.
+        keep: evicts all nodes but some, everywhere.
+    """
+
+    SAVED: ClassVar[dict[str, str]] = {
+        "decisions": "decisions",
+        "clock": "clock",
+        "first_unexpired": "_first_unexpired",
+    }
+
+    def __init__(
+        self,
+        table: NodeTable,
+        settings: LifecycleSettings,
+        rng: np.random.Generator,
+        *,
+        learn: Callable[[Example], None],
+        unlearn: Callable[[Example], None],
+        impute: Callable[[int, int], float | None],
+        keep: Callable[[NDArray[np.int64]], None],
+    ) -> None:
+        super().__init__()
+        self._table, self._settings, self._rng = table, settings, rng
+        self._learn, self._unlearn, self._impute, self._keep = learn, unlearn, impute, keep
+        self.stats = self.child("stats", FeedbackStats())
+        self.full_feedback = False  # an observed 1 labels all arms, whatever `one_right_arm` says
+        self.decisions = 0
+        self.clock: float | None = None  # the latest time given; None where decisions are counted
+        self._first_unexpired = 0  # no pending node before this one can expire
+
+    def find(self, id: object) -> int:
+        """The node of an id."""
+        known = known_id(id, self._table.next_id)
+        node = self._table.find(known)
+        if node < 0:
+            limit = self._settings.max_nodes
+            older = "" if limit is None else f", or more than max_nodes={limit} ago"
+            raise ForgottenDecision(f"decision {known} is forgotten: it was withdrawn{older}")
+        return node
+
+    def evict_order(self) -> float:
+        """Where the next context stands in the order of eviction: by age, or at random."""
+        if self._settings.max_nodes is not None and self._settings.forget == "reservoir":
+            return float(self._rng.random())
+        return self._table.next_id
+
+    # Feedback.
+
+    def set_feedback(self, node: int, reward: float | None) -> None:
+        """Learn the feedback of a decision in place of what was learned before; if that fails nothing has changed."""
+        table, before = self._table, int(self._table.state.data[node])
+        state = SILENT if reward is None else REWARDED
+        known = float(table.value.data[node])
+        if before == state and (reward is None or known == reward):
+            return
+        if before != PENDING:
+            self.revert(node)
+        try:
+            value = self._imputed_value(node) if reward is None else reward
+            if value is not None:
+                self.apply(node, value, imputed=reward is None)
+        except BaseException:
+            if before != PENDING:
+                if not np.isnan(known):
+                    self.apply(node, known, imputed=before == SILENT)
+                table.state.data[node] = before
+            raise
+        table.state.data[node] = state
+        if before != PENDING:
+            imputed = known if before == SILENT else np.nan
+            self.stats.record(corrected=before == REWARDED, late=before == SILENT, imputed=imputed, reward=reward)
+
+    def _imputed_value(self, node: int) -> float | None:
+        """What to learn from silence at a context; None for nothing."""
+        silence = self._settings.silence
+        if isinstance(silence, str):
+            return self._impute(node, int(self._table.arm.data[node])) if silence == "impute" else None
+        return float(silence)
+
+    def apply(self, node: int, value: float, *, imputed: bool) -> None:
+        """Learn a value for a decision."""
+        table = self._table
+        table.n_arms_known.data[node] = table.n_arms
+        self._learn(self.example(node, value, imputed=imputed))
+        table.value.data[node] = value
+
+    def revert(self, node: int) -> None:
+        """Unlearn what was learned of a decision, which is pending then."""
+        table = self._table
+        value, imputed = float(table.value.data[node]), bool(table.state.data[node] == SILENT)
+        table.value.data[node] = np.nan
+        if not np.isnan(value):
+            try:
+                self._unlearn(self.example(node, value, imputed=imputed))
+            except BaseException:
+                table.value.data[node] = value
+                raise
+        table.state.data[node] = PENDING
+
+    def example(self, node: int, reward: float, *, imputed: bool) -> Example:
+        """What a reward says about the arms that there were when it was learned."""
+        arm = int(self._table.arm.data[node])
+        n_arms = int(self._table.n_arms_known.data[node])
+        targets = np.zeros(n_arms)
+        targets[arm] = reward
+        if reward == 1 and not imputed and (self._settings.one_right_arm or self.full_feedback):
+            mask = np.ones(n_arms, np.bool_)
+        else:
+            mask = np.zeros(n_arms, np.bool_)
+            mask[arm] = True
+        return Example(node, arm, reward, imputed, targets, mask)
+
+    def examples(self) -> Iterator[Example]:
+        """All that is learned now, oldest first."""
+        table = self._table
+        for node in np.flatnonzero(~np.isnan(table.value.data[: table.count])).tolist():
+            yield self.example(node, float(table.value.data[node]), imputed=bool(table.state.data[node] == SILENT))
+
+    @property
+    def nothing_evicted(self) -> bool:
+        """Whether `examples` are all that was ever learned."""
+        return self.stats.forgotten == 0
+
+    def withdraw(self, node: int) -> None:
+        """Unlearn a decision and evict its context."""
+        self.revert(node)
+        self.stats.withdrawn += 1
+        self.retain(np.delete(np.arange(self._table.count), node))
+
+    # Time.
+
+    def time_at(self, at: float | None) -> float | None:
+        """The time now. It never runs backwards: a clock that was set back stands still until it has caught up."""
+        if at is None and self.clock is None:
+            return None
+        if at is None:
+            raise TaciturnError("this agent's decisions carry times; give the time with at=…, now=… to expire")
+        check_number("at", at, -1e300, 1e300)
+        if self.clock is None and self.decisions:
+            raise TaciturnError(f"at={at!r} is not allowed; this agent's decisions so far came without a time")
+        return float(at) if self.clock is None else max(self.clock, float(at))
+
+    def expire(self) -> list[int]:
+        """Make decisions silent that have waited for `expire_after`; returns their ids."""
+        if self._settings.expire_after is None:
+            return []
+        table, expired = self._table, []
+        now = self.decisions if self.clock is None else self.clock
+        latest = now - self._settings.expire_after
+        while self._first_unexpired < table.count and table.time.data[self._first_unexpired] <= latest:
+            node = self._first_unexpired
+            if table.state.data[node] == PENDING:
+                self.set_feedback(node, None)
+                expired.append(int(table.id.data[node]))
+            self._first_unexpired = node + 1
+        self.stats.expired += len(expired)
+        return expired
+
+    # The bound on memory.
+
+    def evict(self, coming: int) -> None:
+        """Evict contexts where there are too many for `coming` more under `max_nodes`.
+
+        Pending decisions stay, the newest of them, unless they are half of all there is.
+        """
+        table, limit = self._table, self._settings.max_nodes
+        if limit is None or table.count + coming <= limit:
+            return
+        order = table.evict_order.data[: table.count].copy()
+        pending = table.nodes(PENDING)
+        order[pending] = np.inf
+        order[pending[: max(0, len(pending) - limit // 2)]] = -np.inf
+        fewer = max(table.count + coming - limit, limit // EVICT_SHARE)
+        evicted = np.argsort(order, kind="stable")[:fewer]
+        self.stats.forgotten += len(evicted)
+        self.stats.evicted_pending += int((table.state.data[evicted] == PENDING).sum())
+        self.retain(np.delete(np.arange(table.count), evicted))
+
+    def retain(self, nodes: NDArray[np.int64]) -> None:
+        """Evict all nodes but these."""
+        self._first_unexpired = int(np.searchsorted(nodes, self._first_unexpired))
+        self._keep(nodes)

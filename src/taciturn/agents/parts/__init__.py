@@ -1,0 +1,1 @@
+"""What agents are composed of: regressions, graphs, encoders, imputers."""

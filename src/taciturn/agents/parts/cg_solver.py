@@ -1,0 +1,197 @@
+"""The ridge regressions of all views, solved by conjugate gradients in steps that can be deferred and saved."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.agents.parts.graph import NodeGraph
+from taciturn.agents.parts.part import Array, Part, is_array, require
+from taciturn.agents.table import NodeTable, RowStore
+from taciturn.kernels import views
+from taciturn.kernels.csr import CSR
+
+CG_STEPS = 4
+"""Steps of conjugate gradients in a solve, which starts from the solution before."""
+
+CHUNK = 256
+"""How many contexts are rescaled in one deferred step."""
+
+STALE_SHARE = 10
+"""All scales are taken anew once there are one part in this many more contexts: they hardly change."""
+
+
+class CGSolver(Part):
+    """θ (D, V, K) of V views and K arms; see `kernels.views` for what is minimized.
+
+    A solve is a sequence of stages: rescale all views to unit length (if there are many more contexts), run the
+    `preparations`, start conjugate gradients, `CG_STEPS` steps of them, and publish the solution for scoring. ``solve``
+    runs all of it; ``train_step`` runs one piece and resumes where it stopped.
+
+    ``projected`` (T, V, K), a column of the table, is X times the published θ at unit length; ``scales`` (T, V),
+    another, brings each view of a context to unit length.
+
+    Arguments:
+        contexts: the contexts at unit length.
+        targets, weights: columns (T, K) of q and m.
+        preparations: called before the equations are set up.
+        is_due: whether a solve is due with so many contexts.
+    """
+
+    SAVED: ClassVar[dict[str, str]] = {
+        "solved_at": "solved_at",
+        "scaled_at": "_scaled_at",
+        "scaled_to": "_scaled_to",
+        "stage": "_stage",
+    }
+
+    def __init__(
+        self,
+        table: NodeTable,
+        contexts: RowStore,
+        graph: NodeGraph,
+        targets: Array,
+        weights: Array,
+        *,
+        ridge: float,
+        n_views: int,
+        preparations: Sequence[Callable[[], None]],
+        is_due: Callable[[int], bool],
+    ) -> None:
+        super().__init__()
+        self._contexts, self._graph = contexts, graph
+        self._targets, self._weights = targets, weights
+        self._ridge, self._n_views = ridge, n_views
+        self._preparations, self._is_due = preparations, is_due
+        self.projected = table.column("projected", np.float32, n_views, "arm")
+        self.scales = table.column("view_scales", np.float32, n_views)
+        self._theta = self.array("theta", np.float32, "feature", n_views, "arm")
+        self._unit_theta = self.array("unit_theta", np.float32, "feature", n_views, "arm")  # as published
+        self.solved_at = 0  # how many contexts there were at the last solve
+        self._scaled_at = 0  # and when all scales were last made
+        self._scaled_to = 0  # contexts before this one have been rescaled in this solve
+        self._stage = 0
+        self._cg: views.CGState | None = None
+
+    # A solve.
+
+    def solve(self) -> None:
+        """All stages, from the first."""
+        self._stage = 0
+        self._solve_step(self._contexts.count)
+        while self._stage:
+            self._solve_step(self._contexts.count)
+
+    def train_step(self) -> bool:
+        """One piece of a solve that is under way or due; False if neither."""
+        if self._stage == 0 and not self._is_due(self._contexts.count):
+            return False
+        self._solve_step(CHUNK)
+        return True
+
+    def after_warm_start(self) -> None:
+        """Solve with all scales made anew."""
+        self._scaled_at = self._scaled_to = 0
+        self.solve()
+
+    def _solve_step(self, chunk: int) -> None:
+        first_cg = 1 + len(self._preparations)
+        if self._stage == 0:
+            if not self._rescale(chunk):
+                return
+        elif self._stage < first_cg:
+            self._preparations[self._stage - 1]()
+        elif self._stage == first_cg:
+            weights, targets = self._rows_of(self._weights), self._rows_of(self._targets)
+            self._cg = views.cg_init(*self._operands(), weights, targets, self._ridge, _flat(self._theta))
+        elif self._cg is not None and self._stage <= first_cg + CG_STEPS:
+            weights = self._rows_of(self._weights)
+            views.cg_step(*self._operands(), weights, self._ridge, _flat(self._theta), self._cg)
+        else:
+            self._publish()
+            return
+        self._stage += 1
+
+    def _rescale(self, chunk: int) -> bool:
+        """Make up to `chunk` scales anew, if there are many more contexts than at the last time; whether all are."""
+        count = self._contexts.count
+        if self._scaled_to == 0 and count * STALE_SHARE < self._scaled_at * (STALE_SHARE + 1):
+            return True
+        stop = min(self._scaled_to + chunk, count)
+        of = self._graph.adjacency, self._contexts.rows
+        nodes = np.arange(self._scaled_to, stop)
+        self.scales.data[nodes] = views.unit_scales(*of, nodes, self._n_views, self._contexts.n_features)
+        self._scaled_to = stop if stop < count else 0
+        if self._scaled_to == 0:
+            self._scaled_at = count
+        return self._scaled_to == 0
+
+    def _publish(self) -> None:
+        """Use the solved θ for scoring from now on."""
+        theta = _flat(self._theta)
+        lengths = np.linalg.norm(theta, axis=0)
+        unit = np.asarray(theta / np.where(lengths > 0, lengths, 1.0), np.float32)
+        self._unit_theta.data = unit.reshape(self._theta.data.shape)
+        projected = self._rows_of(self.projected)
+        projected[...] = views.spmm(self._float32_rows(), unit).reshape(projected.shape)
+        self._stage, self._cg, self.solved_at = 0, None, self._contexts.count
+
+    @property
+    def unit_theta(self) -> NDArray[np.float32]:
+        """The published θ (D, V·K), each column at unit length."""
+        return _flat(self._unit_theta)
+
+    def predict(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The scores of the published θ at some contexts (N, V, K), over the graph as it is now."""
+        scores = views.predict(*self._operands(), self.unit_theta)[nodes]
+        return scores.reshape(len(nodes), self._n_views, -1)
+
+    def _float32_rows(self) -> CSR:
+        contexts = self._contexts.rows
+        return contexts._replace(values=contexts.values.astype(np.float32))
+
+    def _rows_of(self, column: Array) -> NDArray[np.float32]:
+        return column.data[: self._contexts.count]
+
+    def _operands(self) -> tuple[CSR, CSR, NDArray[np.float32]]:
+        return self._graph.adjacency, self._float32_rows(), self._rows_of(self.scales)
+
+    # Growth and files.
+
+    def add_features(self, n_features: int) -> None:
+        """A solve under way starts over."""
+        super().add_features(n_features)
+        self._stage, self._cg = 0, None
+
+    def add_arm(self, like: int | None) -> None:
+        """A solve under way starts over."""
+        super().add_arm(like)
+        self._stage, self._cg = 0, None
+
+    def keep(self, nodes: NDArray[np.int64]) -> None:
+        """Renumber the marks."""
+        self.solved_at = int(np.searchsorted(nodes, self.solved_at))
+        self._scaled_at = int(np.searchsorted(nodes, self._scaled_at))
+        self._scaled_to = int(np.searchsorted(nodes, self._scaled_to))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Conjugate gradients too; scales and projections are in the table."""
+        return super().state_dict() | {"cg": None if self._cg is None else self._cg._asdict()}
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take all over; conjugate gradients are there where the stage needs them."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        cg, first_cg = state["cg"], 1 + len(self._preparations)
+        self._cg = None if cg is None else views.CGState(*(cg[name] for name in views.CGState._fields))
+        shape = (n_features, self._n_views * n_arms)
+        for held, wanted in zip(self._cg or (), (shape, shape, shape[1:]), strict=cg is not None):
+            require(is_array(held, np.float32, *wanted), "conjugate gradients do not fit")
+        within = first_cg < self._stage <= first_cg + CG_STEPS
+        require(self._stage >= 0 and (cg is not None or not within), "the stage of the solve is not sound")
+        require(0 <= self._scaled_to <= n_nodes and self.solved_at >= 0, "the marks are not sound")
+
+
+def _flat(array: Array) -> NDArray[np.float32]:
+    """(D, V·K), as a view."""
+    return array.data.reshape(len(array.data), -1)

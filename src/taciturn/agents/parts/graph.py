@@ -1,0 +1,146 @@
+"""The graph over the contexts: given by the user, or grown as the k nearest neighbors of what was seen."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from taciturn.agents.parts.part import Nearby, Part, in_range, require
+from taciturn.agents.table import RowStore, Table
+from taciturn.kernels import knn
+from taciturn.kernels.csr import CSR
+
+Floats = NDArray[np.float64]
+
+
+class NodeGraph(Part):
+    """Nodes are the rows of a `RowStore`, in their order.
+
+    A row that comes with neighbors has edges of weight 1 to them; a row that comes without gets a slot, and joins by
+    similarity to the nearest of the rows that have one. ``adjacency`` is ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``, made
+    when it is first asked for after the graph changed.
+
+    Arguments:
+        contexts: the rows that distances are taken of.
+        k: how many neighbors a row has that comes without.
+    """
+
+    def __init__(self, contexts: RowStore, k: int) -> None:
+        super().__init__()
+        self._contexts = contexts
+        self._k = k
+        self._n_nodes = 0
+        self._slots = Table()
+        self._nodes = self._slots.column("nodes", np.int32, fill=-1)
+        self._lists = self._slots.column("lists", np.int32, k, fill=-1)  # the slots of the nearest, nearest first
+        self._distances = self._slots.column("distances", np.float64, k, fill=np.inf)
+        self._kth_distance = self._slots.column("kth_distance", np.float64, fill=np.inf)
+        self._squares = self._slots.column("squares", np.float64)
+        self._edges = Table()  # those that were given
+        self._sources = self._edges.column("sources", np.int32)
+        self._targets = self._edges.column("targets", np.int32)
+        self._adjacency: CSR | None = None
+        self._index: knn.Postings | None = None
+        self._indexed = 0  # how many slots there were when the index was made
+
+    def add(self, node: int, neighbors: list[int] | None) -> None:
+        """Let a row join, with the edges given or else with its nearest neighbors."""
+        self._n_nodes = node + 1
+        self._adjacency = None
+        if neighbors is None:
+            slot = self._slots.extend()
+            self._nodes.data[slot] = node
+            index = self._up_to_date_index(slot)
+            knn.insert(*self._knn_arrays(), index, *self._contexts.rows, self._nodes.data[: slot + 1])
+        else:
+            first = self._edges.extend(len(neighbors))
+            self._sources.data[first : self._edges.count] = node
+            self._targets.data[first : self._edges.count] = neighbors
+
+    def _knn_arrays(self) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
+        return self._lists.data, self._distances.data, self._kth_distance.data, self._squares.data
+
+    def _up_to_date_index(self, slots: int) -> knn.Postings:
+        """The index, made anew where it lacks features, or so many rows that going through those costs more."""
+        index, n_features = self._index, self._contexts.n_features
+        if index is None or n_features >= len(index.starts) or slots - self._indexed > 32 + slots // 32:
+            self._indexed = slots
+            self._index = index = knn.postings(*self._contexts.rows, self._nodes.data[:slots], n_features)
+        return index
+
+    @property
+    def adjacency(self) -> CSR:
+        """``Â`` (T, T)."""
+        if self._adjacency is None:
+            near = self._lists.data, self._distances.data, self._nodes.data[: self._slots.count]
+            edges = self._sources.data[: self._edges.count], self._targets.data[: self._edges.count]
+            self._adjacency = CSR(*knn.normalized_adjacency(*near, *edges, self._n_nodes))
+        return self._adjacency
+
+    def mask(self, node: int | None = None) -> NDArray[np.bool_]:
+        """All nodes, or just one, as a mask (T,)."""
+        if node is None:
+            return np.ones(self._n_nodes, np.bool_)
+        return np.asarray(np.arange(self._n_nodes) == node)
+
+    def near(self, node: int) -> Nearby:
+        """The nodes one or two steps away and their weights: a row of ``Â + Â²`` without the node itself."""
+        indptr, columns, values = self.adjacency
+        steps = sp.csr_matrix((values.astype(float), columns, indptr), shape=(self._n_nodes, self._n_nodes))
+        one = steps[node]
+        both = (one + one @ steps).tocoo()
+        others = both.col != node
+        return both.col[others].astype(np.int64), both.data[others]
+
+    def keep(self, nodes: NDArray[np.int64]) -> None:
+        """Evict all nodes but these; the rows have been already.
+
+        A row with an evicted one among its nearest looks for its nearest again, so that the graph is that of the rows
+        that are left.
+        """
+        self._adjacency = self._index = None
+        node_now = np.full(self._n_nodes, -1, np.int32)
+        node_now[nodes] = np.arange(len(nodes))
+        self._n_nodes = len(nodes)
+        for ends in (self._sources.data, self._targets.data):
+            ends[: self._edges.count] = node_now[ends[: self._edges.count]]
+        both = (self._sources.data >= 0) & (self._targets.data >= 0)
+        self._edges.keep(np.flatnonzero(both[: self._edges.count]))
+
+        moved = node_now[self._nodes.data[: self._slots.count]]
+        slots = np.flatnonzero(moved >= 0)
+        slot_now = np.full(self._slots.count + 1, -1, np.int32)  # the last stands for no neighbor
+        slot_now[slots] = np.arange(len(slots))
+        lists = self._lists.data[slots]
+        lost = (lists >= 0) & (slot_now[lists] < 0)
+        self._slots.keep(slots)
+        self._nodes.data[: len(slots)] = moved[slots]
+        self._lists.data[: len(slots)] = slot_now[lists]
+        index = self._up_to_date_index(len(slots))
+        again = np.flatnonzero(lost.any(axis=1))
+        knn.recompute(*self._knn_arrays(), index, *self._contexts.rows, self._nodes.data[: len(slots)], again)
+
+    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
+        """A slot a context."""
+        return self._slots.nbytes(0, n_nodes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Slots and edges; Â and the index are made anew."""
+        return {"slots": self._slots.state_dict(), "edges": self._edges.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take them over: lists name slots; slots and edges name nodes."""
+        slots, edges = state["slots"], state["edges"]
+        count = len(slots["nodes"])
+        self._slots.load_state_dict(slots, 0, count)
+        self._edges.load_state_dict(edges, 0, len(edges["sources"]))
+        listed = max(min(self._k, count - 1), 0)
+        require(in_range(slots["nodes"], 0, n_nodes) and in_range(slots["lists"], -1, count), "slots do not fit")
+        require(in_range(slots["lists"][:, :listed], 0, count), "the lists of neighbors are too short")
+        distances = slots["distances"][:, :listed], slots["squares"]
+        require(all((held >= 0).all() and np.isfinite(held).all() for held in distances), "distances are not finite")
+        require(not np.isnan(slots["kth_distance"]).any(), "distances are not finite")
+        require(in_range(edges["sources"], 0, n_nodes) and in_range(edges["targets"], 0, n_nodes), "edges do not fit")
+        self._n_nodes = n_nodes
+        self._adjacency = self._index = None

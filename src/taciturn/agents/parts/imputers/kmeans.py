@@ -1,0 +1,89 @@
+"""Imputation by clusters."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+
+from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.imputers.base import BaseImputer
+from taciturn.agents.parts.part import Part, is_array, require
+from taciturn.agents.table import NodeTable
+from taciturn.validate import check_number
+
+MAX_THREADS = 1024
+
+
+@dataclass(kw_only=True, eq=False)
+class KMeansImputer(BaseImputer):
+    """The mean observed reward, whatever the arm, of the context's cluster; 0.5 where there is none yet.
+
+    Mini-batch k-means starts with as many contexts as there are clusters. A context keeps the cluster that it fell
+    into when it came.
+    """
+
+    tag = "imputer/kmeans"
+    SAVED: ClassVar[dict[str, str]] = {"kmeans": "_kmeans"}
+
+    clusters: int = 10
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        check_number("clusters", self.clusters, 2, 10_000, whole=True)
+
+    def build(self, table: NodeTable, rng: np.random.Generator) -> Part:
+        """A cluster and a reward for each context."""
+        super().build(table, rng)
+        self._cluster = table.column("cluster", np.int32, fill=-1)
+        self._reward = table.column("cluster_reward", np.float64, fill=np.nan)
+        return self
+
+    def allocate(self, n_arms: int, n_features: int) -> None:
+        """k-means before its first context."""
+        self._kmeans = MiniBatchKMeans(self.clusters, n_init=1, random_state=int(self._rng.integers(2**31)))
+
+    def add_features(self, n_features: int) -> None:
+        """Pad the centers with zeros, which is what they had in features not seen."""
+        if hasattr(self._kmeans, "cluster_centers_"):
+            centers = self._kmeans.cluster_centers_
+            self._kmeans.cluster_centers_ = np.pad(centers, ((0, 0), (0, n_features - centers.shape[1])))
+            self._kmeans.n_features_in_ = n_features
+
+    def add_context(self, node: int, neighbors: list[int] | None) -> None:
+        """Move the clusters towards the context, and put it into one."""
+        begun = hasattr(self._kmeans, "cluster_centers_")
+        if not begun and node + 1 < self.clusters:
+            return
+        first = node if begun else 0
+        self._kmeans.partial_fit(self._table.contexts.matrix(first, node + 1))
+        self._cluster.data[first : node + 1] = self._kmeans.labels_
+
+    def learn(self, example: Example) -> None:
+        """The reward counts for its cluster."""
+        self._reward.data[example.node] = example.reward
+
+    def unlearn(self, example: Example) -> None:
+        """It counts no longer."""
+        self._reward.data[example.node] = np.nan
+
+    def impute(self, node: int, arm: int) -> float:
+        """The cluster's mean."""
+        clusters, rewards = self._cluster.data, self._reward.data
+        observed = rewards[(clusters == clusters[node]) & ~np.isnan(rewards)]
+        return float(observed.mean()) if clusters[node] >= 0 and observed.size else 0.5
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """scikit-learn's compiled code trusts its settings and centers."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        require(isinstance(self._kmeans, MiniBatchKMeans), "k-means does not fit")
+        held = vars(self._kmeans)
+        settings = MiniBatchKMeans(self.clusters, n_init=1, random_state=held.get("random_state")).get_params()
+        require(all(held.get(name) == value for name, value in settings.items()), "k-means has other settings")
+        if "cluster_centers_" in held:
+            centers, counts = held["cluster_centers_"], held["_counts"]
+            require(is_array(centers, np.float64, self.clusters, n_features), "centers do not fit")
+            require(is_array(counts, np.float64, self.clusters), "counts do not fit")
+            require(np.isfinite(centers).all() and np.isfinite(counts).all(), "centers are not finite")
+            require(held["n_features_in_"] == n_features, "k-means has other features")
+            require(1 <= held["_n_threads"] <= MAX_THREADS, "k-means has too many threads")

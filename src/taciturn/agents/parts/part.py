@@ -1,0 +1,184 @@
+"""A part of an agent: growth, new arms, validation, size and saving of its arrays and children, written once."""
+
+import math
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Expected rewards (K,) and confidence widths (K,)."""
+
+Nearby = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Nodes and how close they are."""
+
+
+def is_array(array: object, dtype: Any, *shape: int) -> bool:
+    """Whether something is an array of a type and shape; −1 stands for any length."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != len(shape):
+        return False
+    return all(wanted in (-1, length) for wanted, length in zip(shape, array.shape, strict=True))
+
+
+def in_range(array: NDArray[Any], low: int, high: int) -> bool:
+    """Whether all of an array is from `low` to below `high`."""
+    return bool(((array >= low) & (array < high)).all())
+
+
+def require(condition: object, problem: str) -> None:
+    """Raise `ValueError` unless a condition holds: what a file says does not fit together."""
+    if not condition:
+        raise ValueError(problem)
+
+
+class Array:
+    """An array (``data``) whose axes follow the number of arms ("arm") and of features ("feature"), or are fixed.
+
+    A first axis "node" has a row for each row of a `Table`, and spare ones.
+
+    Arguments:
+        fill: what new features and rows begin with.
+        new_arm: what a new arm begins with; None is the entries of the arm that it begins like, or `fill`.
+        below: whole numbers in a file must be from `fill` to below this; "arm" is the number of arms.
+    """
+
+    def __init__(
+        self, dtype: Any, axes: tuple[str | int, ...], *, fill: float, new_arm: float | None, below: int | str | None
+    ) -> None:
+        self.axes, self.fill, self._new_arm, self._below = axes, fill, new_arm, below
+        self.data: NDArray[Any] = np.zeros(self.shape({}), dtype)
+
+    def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
+        """Its shape for so many nodes, arms and features."""
+        return tuple(axis if isinstance(axis, int) else sizes.get(axis, 0) for axis in self.axes)
+
+    def allocate(self, sizes: dict[str, int]) -> None:
+        """Make it anew, full of `fill`."""
+        self.data = np.full(self.shape(sizes), self.fill, self.data.dtype)
+
+    def extend(self, axis: str, length: int) -> None:
+        """More entries along an axis, if it has it."""
+        if axis in self.axes:
+            along = self.axes.index(axis)
+            more = [(0, length - n if i == along else 0) for i, n in enumerate(self.data.shape)]
+            self.data = np.pad(self.data, more, constant_values=self.fill)
+
+    def add_arm(self, like: int | None) -> None:
+        """One entry more along the axis of arms, if it has one."""
+        if "arm" in self.axes:
+            along = self.axes.index("arm")
+            more = self.data.take([like or 0], along)
+            if like is None or self._new_arm is not None:
+                more[...] = self.fill if self._new_arm is None else self._new_arm
+            self.data = np.concatenate([self.data, more], along)
+
+    def nbytes(self, sizes: dict[str, int]) -> float:
+        """Bytes for so many nodes, arms and features."""
+        return float(math.prod(self.shape(sizes)) * self.data.itemsize)
+
+    def load(self, name: str, data: Any, sizes: dict[str, int]) -> None:
+        """Take over an array of its type and shape; `ValueError` if it is another."""
+        require(is_array(data, self.data.dtype, *self.shape(sizes)), f"array {name} does not fit")
+        if self._below is not None:
+            below = sizes["arm"] if isinstance(self._below, str) else self._below
+            require(in_range(data, int(self.fill), below), f"array {name} is out of range")
+        self.data = data
+
+
+AnyPart = TypeVar("AnyPart", bound="Part")
+
+
+class Part:
+    """State of an agent beside the columns of its table: arrays, children, and attributes named in `SAVED`.
+
+    A constructor takes no memory yet; `allocate` follows when the number of features is known. Names of arrays,
+    children and `SAVED` are the file format: they stay when attributes are renamed. A part overrides what it does
+    differently.
+    """
+
+    SAVED: ClassVar[dict[str, str]] = {}
+    """Attributes with plain values that files hold: the name there, and that of the attribute."""
+
+    def __init__(self) -> None:
+        self.deferred = False
+        self._arrays: dict[str, Array] = {}
+        self._children: dict[str, Part] = {}
+
+    def array(self, name: str, dtype: Any, *axes: str | int, new_arm: float | None = None) -> Array:
+        """A new array of zeros; an axis is "arm", "feature" or a fixed length. See `Array`."""
+        self._arrays[name] = array = Array(dtype, axes, fill=0, new_arm=new_arm, below=None)
+        return array
+
+    def child(self, name: str, part: AnyPart) -> AnyPart:
+        """Add a part to this one."""
+        self._children[name] = part
+        return part
+
+    def allocate(self, n_arms: int, n_features: int) -> None:
+        """Make the state: zeros for so many arms and features."""
+        for array in self._arrays.values():
+            array.allocate({"arm": n_arms, "feature": n_features})
+        for part in self._children.values():
+            part.allocate(n_arms, n_features)
+
+    def add_features(self, n_features: int) -> None:
+        """Contexts have `n_features` features from now on: more than before."""
+        for array in self._arrays.values():
+            array.extend("feature", n_features)
+        for part in self._children.values():
+            part.add_features(n_features)
+
+    def add_arm(self, like: int | None) -> None:
+        """One arm more, which begins with the state of the arm `like`, or with none."""
+        for array in self._arrays.values():
+            array.add_arm(like)
+        for part in self._children.values():
+            part.add_arm(like)
+
+    def keep(self, nodes: NDArray[np.int64]) -> None:
+        """Evict all contexts but these nodes, which are renumbered in their order; the table has been already."""
+        for part in self._children.values():
+            part.keep(nodes)
+
+    def after_warm_start(self) -> None:
+        """The labelled rows are learned."""
+        for part in self._children.values():
+            part.after_warm_start()
+
+    def defer(self, *, on: bool) -> None:
+        """Leave training to `train_step`, or no longer."""
+        self.deferred = on
+        for part in self._children.values():
+            part.defer(on=on)
+
+    def train_step(self) -> bool:
+        """Do a bounded piece of the training that was deferred; False if there is none."""
+        return any(part.train_step() for part in self._children.values())
+
+    def near(self, node: int) -> Nearby | None:
+        """The nodes that a context is judged by, for `explain`; None where there is no graph."""
+        found = (part.near(node) for part in self._children.values())
+        return next((nearby for nearby in found if nearby is not None), None)
+
+    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
+        """Bytes for so many arms, features and contexts, once all arms have learned."""
+        arrays = sum(array.nbytes({"arm": n_arms, "feature": n_features}) for array in self._arrays.values())
+        return arrays + sum(part.nbytes(n_arms, n_features, n_nodes) for part in self._children.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a file holds: plain values, arrays, scikit-learn's estimators, and dicts and lists of these."""
+        state = {key: getattr(self, attribute) for key, attribute in self.SAVED.items()}
+        state |= {name: array.data for name, array in self._arrays.items()}
+        return state | {name: part.state_dict() for name, part in self._children.items()}
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take over what `state_dict` returned; `ValueError` unless it is for so many arms, features and contexts.
+
+        Kernels trust arrays, so what a file says must be checked here.
+        """
+        for key, attribute in self.SAVED.items():
+            setattr(self, attribute, state[key])
+        for name, array in self._arrays.items():
+            array.load(name, state[name], {"arm": n_arms, "feature": n_features})
+        for name, part in self._children.items():
+            part.load_state_dict(state[name], n_arms, n_features, n_nodes)

@@ -1,0 +1,174 @@
+"""Ridge regressions of all arms over the contexts, with exact undo: the state of LinUCB and its rule of learning."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.agents.lifecycle import Example, Lifecycle
+from taciturn.agents.parts.part import Part, Scores, in_range, is_array, require
+from taciturn.agents.table import RowStore
+from taciturn.contracts import SparseRow
+from taciturn.kernels import ridge
+
+SAFE = 2.0**-32
+"""Subtracting a context leaves ``1 − xᵀA⁻¹x`` of what is known in its direction, and rounding is ``2⁻⁵²‖x‖²/λ`` there.
+Where the one is not at least a million times the other, too many digits would cancel: the arm is learned afresh."""
+
+BARELY = 2.0**-50
+"""The same where contexts were evicted: an arm that is learned afresh would lose what they taught."""
+
+
+class ArmRidge(Part):
+    """One ridge regression an arm over sparse contexts.
+
+    Arguments:
+        contexts: the rows that examples name by their node.
+        lifecycle: what was learned so far, for the rare undo that must learn an arm afresh.
+        ridge_weight: λ.
+        imputed: whether imputed rewards are learned too.
+    """
+
+    def __init__(self, contexts: RowStore, lifecycle: Lifecycle, ridge_weight: float, *, imputed: bool = True) -> None:
+        super().__init__()
+        self._contexts, self._lifecycle = contexts, lifecycle
+        self._ridge_weight, self._imputed = ridge_weight, imputed
+        self.state = ridge.new_state(0, 0, ridge_weight)
+        self._copied = np.zeros(0, np.bool_)  # arms that began with the evidence of another
+
+    def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
+        """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""
+        means, spreads = ridge.scores(self.state, *row)
+        return means / self._lengths() if normalize_theta else means, alpha * np.sqrt(spreads)
+
+    def scores_batch(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool = False) -> list[Scores]:
+        """The same for many contexts, bit for bit."""
+        if not all(ridge.is_dense(self.state, row.columns) for row in rows):
+            return [self.scores(row, alpha, normalize_theta=normalize_theta) for row in rows]
+        contexts = np.zeros((len(rows), self.state.theta.shape[1]))
+        for context, row in zip(contexts, rows, strict=True):
+            context[row.columns] = row.values
+        means, spreads = ridge.dense_scores(self.state, contexts)
+        if normalize_theta:
+            means /= self._lengths()
+        return list(zip(means, alpha * np.sqrt(spreads), strict=True))
+
+    def _lengths(self) -> NDArray[np.float64]:
+        """``‖θ_k‖`` (K,), 1 where it is 0."""
+        lengths = np.linalg.norm(self.state.theta, axis=1)
+        return np.where(lengths > 0, lengths, 1.0)
+
+    def learn(self, example: Example) -> None:
+        """``A_k += xxᵀ, b_k += targets_k · x`` for the arms that an example labels."""
+        if self._imputed or not example.imputed:
+            ridge.update(self.state, *self._contexts[example.node], example.targets, example.mask, 1.0)
+
+    def unlearn(self, example: Example) -> None:
+        """``A_k −= xxᵀ, b_k −= targets_k · x``; where that is not safe, learn an arm's other examples afresh."""
+        if example.imputed and not self._imputed:
+            return
+        row = self._contexts[example.node]
+        n_arms = len(example.mask)
+        shares = ridge.scores(self.state, *row)[1][:n_arms]
+        size = (row.values**2).sum() * self.state.scale[0]
+        enough = (SAFE if self._lifecycle.nothing_evicted else BARELY) * size
+        safe = (1.0 - shares >= enough) | self._copied[:n_arms]
+        ridge.update(self.state, *row, -example.targets, example.mask & safe, -1.0)
+        relearn = np.zeros(len(self.state.theta), np.bool_)
+        relearn[:n_arms] = example.mask & ~safe
+        if relearn.any():
+            ridge.clear(self.state, np.flatnonzero(relearn))
+            for other in self._lifecycle.examples():
+                if self._imputed or not other.imputed:
+                    mask = other.mask & relearn[: len(other.mask)]
+                    ridge.update(self.state, *self._contexts[other.node], other.targets, mask, 1.0)
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """``θ`` (K, D), as a copy."""
+        return self.state.theta.copy()
+
+    def allocate(self, n_arms: int, n_features: int) -> None:
+        """``A_k = λI``."""
+        self.state = ridge.new_state(n_arms, n_features, self._ridge_weight)
+        self._copied = np.zeros(n_arms, np.bool_)
+
+    def add_features(self, n_features: int) -> None:
+        """Extend all arms, with spare features so that few extensions copy."""
+        if n_features > self.state.theta.shape[1]:
+            self.state = ridge.widened(self.state, 2 * n_features)
+
+    def add_arm(self, like: int | None) -> None:
+        """One arm more, with the evidence of another or with none."""
+        self.state = ridge.with_arm(self.state, like)
+        self._copied = np.append(self._copied, like is not None)
+
+    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
+        """K inverses of D × D, their pending updates and θ."""
+        return 8.0 * n_arms * n_features * (n_features + ridge.BLOCK + 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The regressions."""
+        return self.state._asdict() | {"copied": self._copied}
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take them over: all arms have arrays of one width, which has room for all features."""
+        held = ridge.RidgeState(*(state[name] for name in ridge.RidgeState._fields))
+        width, block = held.theta.shape[-1], ridge.BLOCK
+        matrices, updates, per_arm = (n_arms, width, width), (n_arms, block, width), (n_arms,)
+        shapes = ((1,), matrices, per_arm, updates, (n_arms, block), per_arm, (n_arms, width))
+        for array, wanted, shape in zip(held, ridge.new_state(0, 0, 1.0), shapes, strict=True):
+            require(is_array(array, wanted.dtype, *shape), "the regressions do not fit")
+        require(width >= n_features and (held.folds >= 0).all(), "the regressions are not sound")
+        require(in_range(held.counts, 0, block) and is_array(state["copied"], np.bool_, n_arms), "nor their counts")
+        self.state, self._copied = held, state["copied"]
+
+
+class WarmUp(Part):
+    """LinUCB on observed rewards, which scores an agent's first decisions while its own state already learns.
+
+    Arguments:
+        contexts, lifecycle, ridge_weight: as of `ArmRidge`.
+        steps: how many decisions; 0 for none. The memory is given back after them.
+    """
+
+    def __init__(self, contexts: RowStore, lifecycle: Lifecycle, ridge_weight: float, steps: int) -> None:
+        super().__init__()
+        self._lifecycle, self._steps = lifecycle, steps
+        self.linucb: ArmRidge | None = None
+        if steps:
+            self.linucb = self.child("linucb", ArmRidge(contexts, lifecycle, ridge_weight, imputed=False))
+
+    def scores(self, row: SparseRow, alpha: float) -> Scores | None:
+        """LinUCB's scores, or None once the warm-up is over."""
+        if self._lifecycle.decisions > self._steps:
+            self.linucb = None
+            self._children.clear()
+        return None if self.linucb is None else self.linucb.scores(row, alpha)
+
+    def learn(self, example: Example) -> None:
+        """Learn as LinUCB does."""
+        if self.linucb is not None:
+            self.linucb.learn(example)
+
+    def unlearn(self, example: Example) -> None:
+        """Unlearn as LinUCB does."""
+        if self.linucb is not None:
+            self.linucb.unlearn(example)
+
+    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
+        """LinUCB's state while it lasts."""
+        return 0.0 if self._lifecycle.decisions > self._steps else super().nbytes(n_arms, n_features, n_nodes)
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take LinUCB's state over while it lasts."""
+        if "linucb" not in state:
+            self.linucb = None
+            self._children.clear()
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+
+
+def unit(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Vectors (…, L) at unit length; those of length zero stay as they are."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))

@@ -1,0 +1,99 @@
+"""How much each view counts: a small regression of the answers that came on what the views had scored before."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.agents.parts.part import Part
+from taciturn.kernels import views
+
+Floats = NDArray[np.float64]
+
+INITIAL_SUM = 15.0
+"""What the weights of all views add up to at first; scores are cosines, so this is how sure a perfect match makes."""
+
+BETA_PRIOR, BIAS_PRIOR = 1.0, 30.0
+"""Precision of the Gaussian priors: of β around its first value, relative to its square, and of the biases around 0."""
+
+NEWTON_STEPS = 6
+
+
+class ViewWeights(Part):
+    """From the scores of V views (V, K) to probabilities of K arms.
+
+        p = softmax(Σ_v β_v s_v + b)        β ≥ 0
+
+    where one arm is right (`exclusive`), and a logistic function of the same where arms are right or wrong on their
+    own. β (V,) and b (K,) maximize the likelihood of the answers that came, ``Σ log p`` of the arms that were right and
+    ``Σ log(1 − p)`` of those that were wrong, given the scores that the views had before the answer, and a Gaussian
+    prior.
+    """
+
+    def __init__(self, n_views: int, *, exclusive: bool) -> None:
+        super().__init__()
+        self._exclusive = exclusive
+        self._initial = np.full(n_views, INITIAL_SUM / n_views)
+        self._beta = self.array("beta", np.float64, n_views)
+        self._bias = self.array("bias", np.float64, "arm")
+
+    def allocate(self, n_arms: int, n_features: int) -> None:
+        """Equal weights, no biases."""
+        super().allocate(n_arms, n_features)
+        self._beta.data = self._initial.copy()
+
+    @property
+    def beta(self) -> Floats:
+        """The weights of the views (V,)."""
+        return self._beta.data
+
+    @property
+    def bias(self) -> Floats:
+        """The biases of the arms (K,)."""
+        return self._bias.data
+
+    def probabilities(self, view_scores: NDArray[np.float32]) -> Floats:
+        """(…, K) for scores (…, V, K)."""
+        return np.asarray(views.combine(view_scores, self.beta, self.bias, exclusive=self._exclusive))
+
+    def refit(self, view_scores: NDArray[np.float32], arms: NDArray[np.int32], rewards: Floats) -> None:
+        """A few damped Newton steps on N answers: what the views had scored (N, V, K), the arms chosen, their rewards.
+
+        The biases' curvature is taken arm by arm, so that its cost does not grow with the square of the arms.
+        """
+        if not len(arms):
+            return
+        s, each = view_scores.astype(float), np.arange(len(arms))
+        prior_precision = BETA_PRIOR / self._initial**2
+
+        def loss(beta: Floats, bias: Floats) -> float:
+            p = np.clip(views.combine(s, beta, bias, exclusive=self._exclusive)[each, arms], 1e-6, 1 - 1e-6)
+            likelihood = rewards * np.log(p) + (1 - rewards) * np.log(1 - p)
+            prior = (prior_precision * (beta - self._initial) ** 2).sum() + BIAS_PRIOR * (bias**2).sum()
+            return float(prior / 2 - likelihood.sum())
+
+        best = loss(self.beta, self.bias)
+        for _ in range(NEWTON_STEPS):
+            p = self.probabilities(s)
+            chosen = np.clip(p[each, arms], 1e-6, 1 - 1e-6)
+            if self._exclusive:  # derivatives of log p_chosen by β and b
+                d_beta = s[each, :, arms] - np.einsum("nk,nvk->nv", p, s)
+                d_bias = -p
+                d_bias[each, arms] += 1.0
+            else:
+                d_beta = (1 - chosen)[:, None] * s[each, :, arms]
+                d_bias = np.zeros_like(p)
+                d_bias[each, arms] = 1 - chosen
+            odds = chosen / (1 - chosen)
+            slope = rewards - (1 - rewards) * odds
+            weight = rewards + (1 - rewards) * odds
+            grad_beta = prior_precision * (self.beta - self._initial) - slope @ d_beta
+            grad_bias = BIAS_PRIOR * self.bias - slope @ d_bias
+            step_beta = np.linalg.solve((d_beta * weight[:, None]).T @ d_beta + np.diag(prior_precision), grad_beta)
+            step_bias = grad_bias / (weight @ d_bias**2 + BIAS_PRIOR)
+            for damping in (1.0, 0.5, 0.25, 0.125, 0.0625):
+                beta, bias = np.maximum(self.beta - damping * step_beta, 0.0), self.bias - damping * step_bias
+                found = loss(beta, bias)
+                if found < best:
+                    self._beta.data, self._bias.data, best = beta, bias, found
+                    break
+            else:
+                return

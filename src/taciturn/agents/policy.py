@@ -1,0 +1,69 @@
+"""From upper bounds to a choice: which arms can be chosen, how ties are broken, and random choices for later logs."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.agents.parts.part import Part, require
+from taciturn.errors import TaciturnError
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class Policy(Part):
+    """The arms that can be chosen, how often each was, and how a random choice is made."""
+
+    def __init__(self, n_arms: int, epsilon: float, temperature: float, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.epsilon, self.temperature, self._rng = epsilon, temperature, rng
+        self.deterministic = epsilon == 0 and temperature == 0
+        self._times_chosen = self.array("times_chosen", np.int64, "arm")
+        self._active = self.array("active", np.bool_, "arm")
+        self.allocate(n_arms, 0)
+        self._active.data[:] = True
+
+    @property
+    def times_chosen(self) -> NDArray[np.int64]:
+        """How often each arm was chosen (K,)."""
+        return self._times_chosen.data
+
+    @property
+    def active(self) -> Mask:
+        """False for retired arms (K,)."""
+        return self._active.data
+
+    @property
+    def selectable(self) -> Mask | None:
+        """The same, or None while no arm is retired."""
+        return None if self._active.data.all() else self._active.data
+
+    def sample(self, bounds: Floats, best: int) -> tuple[int, float]:
+        """A random arm and its probability; `best` is the arm of the highest bound (K,), −∞ cannot be chosen.
+
+        p = (1 − ε) · q + ε / K′      q = 1 for `best`, or softmax(bounds / τ)      K′ arms that can be chosen
+        """
+        if best < 0:
+            raise TaciturnError("an arm was scored NaN; scores and widths must be numbers")
+        if self.temperature > 0:
+            greedy = np.exp((bounds - bounds.max()) / self.temperature)
+            greedy /= greedy.sum()
+        else:
+            greedy = np.zeros(len(bounds))
+            greedy[best] = 1.0
+        possible = bounds > -np.inf
+        p = np.asarray((1.0 - self.epsilon) * greedy + self.epsilon * possible / possible.sum())
+        arm = int(self._rng.choice(len(p), p=p))
+        return arm, float(p[arm])
+
+    def add_arm(self, like: int | None) -> None:
+        """One arm more. It counts as chosen as often as the least chosen, so that it need not catch up."""
+        least = self.times_chosen.min()
+        super().add_arm(None)
+        self.times_chosen[-1], self.active[-1] = least, True
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """At least one arm can be chosen."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        require(self.active.any(), "all arms are retired")

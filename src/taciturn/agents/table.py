@@ -1,0 +1,253 @@
+"""One table of contexts: every array with an entry for each context is a column of it.
+
+Growth, eviction, new arms, validation, size and saving of these arrays are written here, once. A context is known by
+its `node`, its row in the table; nodes are in the order of arrival and are renumbered when earlier ones are evicted.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from taciturn.agents.parts.part import Array, Part, in_range, is_array, require
+from taciturn.contracts import STATES, SparseRow
+from taciturn.kernels.csr import CSR
+
+PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
+
+
+def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
+    """The array itself if it has `length` rows, else a copy at least twice as long, with `fill` in the new rows."""
+    if len(array) >= length:
+        return array
+    longer = np.full((max(length, 2 * len(array), 16), *array.shape[1:]), fill, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def span(rows: NDArray[np.int64]) -> Any:
+    """The same rows as a slice where they are adjacent, which copies faster: mostly the oldest are evicted."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+class Table:
+    """Columns of one length that grow at the end: arrays whose first axis is "node"."""
+
+    def __init__(self, n_arms: int = 0) -> None:
+        self.count = 0
+        self.n_arms = n_arms
+        self._capacity = 0
+        self._columns: dict[str, Array] = {}
+
+    def column(
+        self,
+        name: str,
+        dtype: Any,
+        *axes: str | int,
+        fill: float = 0,
+        new_arm: float | None = None,
+        below: int | str | None = None,
+    ) -> Array:
+        """A new column under a name that stays the same in files; `axes` are those of a row. See `Array`."""
+        self._columns[name] = column = Array(dtype, ("node", *axes), fill=fill, new_arm=new_arm, below=below)
+        column.allocate({"node": self._capacity, "arm": self.n_arms})
+        return column
+
+    def extend(self, rows: int = 1) -> int:
+        """New rows at the end, which hold the fill; returns the first."""
+        first = self.count
+        self.count = first + rows
+        if self.count > self._capacity:
+            self._capacity = max(16, 2 * first, self.count)
+            for column in self._columns.values():
+                column.data = grown(column.data, self._capacity, column.fill)
+        return first
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Drop all rows but these, which are renumbered in their order."""
+        self.count, kept = len(rows), span(rows)
+        for column in self._columns.values():
+            column.data[: self.count] = column.data[kept]
+            column.data[self.count :] = column.fill
+
+    def add_arm(self, like: int | None) -> None:
+        """Entries for one arm more in all columns that have one for each arm."""
+        self.n_arms += 1
+        for column in self._columns.values():
+            column.add_arm(like)
+            column.data[self.count :] = column.fill
+
+    def nbytes(self, n_arms: int, n_nodes: int) -> float:
+        """Bytes for so many arms and rows."""
+        return sum(column.nbytes({"node": n_nodes, "arm": n_arms}) for column in self._columns.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """All rows that are in use."""
+        return {name: column.data[: self.count] for name, column in self._columns.items()}
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, count: int) -> None:
+        """Take all columns over from a file, each of the type and shape that it has here."""
+        self.count = self._capacity = count
+        self.n_arms = n_arms
+        for name, column in self._columns.items():
+            column.load(name, state[name], {"node": count, "arm": n_arms})
+
+
+class RowStore(Part):
+    """Contexts as compressed sparse rows that grow at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.n_features = 0
+        self._indptr = np.zeros(16, np.int64)
+        self._columns = np.zeros(256, np.int32)
+        self._values = np.zeros(256)
+
+    def append(self, row: SparseRow) -> int:
+        """Add a row at the end and return its number."""
+        columns, values = row
+        count = self.count
+        start = int(self._indptr[count])
+        stop = start + len(columns)
+        if stop > len(self._columns):
+            self._columns = grown(self._columns, stop, 0)
+            self._values = grown(self._values, stop, 0.0)
+        if count + 2 > len(self._indptr):
+            self._indptr = grown(self._indptr, count + 2, 0)
+        self._columns[start:stop] = columns
+        self._values[start:stop] = values
+        self._indptr[count + 1] = stop
+        self.count = count + 1
+        return count
+
+    def __getitem__(self, node: int) -> SparseRow:
+        """One row, as a view."""
+        entries = slice(self._indptr[node], self._indptr[node + 1])
+        return SparseRow(self._columns[entries], self._values[entries])
+
+    @property
+    def rows(self) -> CSR:
+        """All rows, as views for kernels."""
+        stop = self._indptr[self.count]
+        return CSR(self._indptr[: self.count + 1], self._columns[:stop], self._values[:stop])
+
+    def matrix(self, start: int, stop: int) -> sp.csr_matrix:
+        """Some of the rows as a copied CSR matrix."""
+        indptr = self._indptr[start : stop + 1]
+        entries = slice(indptr[0], indptr[-1])
+        parts = (self._values[entries].copy(), self._columns[entries].copy(), (indptr - indptr[0]).astype(np.int32))
+        return sp.csr_matrix(parts, shape=(stop - start, self.n_features))
+
+    def allocate(self, n_arms: int, n_features: int) -> None:
+        """The number of features."""
+        self.n_features = n_features
+
+    def add_features(self, n_features: int) -> None:
+        """The number of features."""
+        self.n_features = n_features
+
+    def keep(self, nodes: NDArray[np.int64]) -> None:
+        """Evict all rows but these, which are renumbered in their order."""
+        lengths = (self._indptr[1:] - self._indptr[:-1])[nodes]
+        starts = np.cumsum(lengths) - lengths
+        entries: Any
+        if isinstance(rows := span(nodes), slice):
+            entries = slice(self._indptr[rows.start], self._indptr[rows.stop])
+        else:
+            entries = np.repeat(self._indptr[nodes] - starts, lengths) + np.arange(lengths.sum())
+        size = int(lengths.sum())
+        self._columns[:size] = self._columns[entries]
+        self._values[:size] = self._values[entries]
+        self.count = len(nodes)
+        self._indptr[1 : self.count + 1] = starts + lengths
+
+    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
+        """Entries as in the rows so far, or all features before there are any."""
+        per_row = self._indptr[self.count] / self.count if self.count else n_features
+        return n_nodes * (8.0 + 12.0 * float(per_row))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rows."""
+        return self.rows._asdict()
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take rows over from a file."""
+        indptr, columns, values = state["indptr"], state["columns"], state["values"]
+        require(is_array(indptr, np.int64, n_nodes + 1) and indptr[0] == 0, "the rows' offsets do not fit")
+        require((np.diff(indptr) >= 0).all(), "the rows' offsets fall")
+        require(is_array(columns, np.int32, int(indptr[-1])) and in_range(columns, 0, n_features), "columns do not fit")
+        require(is_array(values, np.float64, int(indptr[-1])), "values do not fit")
+        self.count, self.n_features = n_nodes, n_features
+        self._indptr, self._columns, self._values = indptr, columns, values
+
+
+class NodeTable(Table):
+    """The contexts of an agent (``contexts``, sparse rows) and a column for everything that is held for each of them.
+
+    Columns of its own, one entry for each decision or labelled row:
+
+    ``id``            rising; ids stay when earlier nodes are evicted
+    ``state``         code of `STATES`
+    ``arm``           index of the arm chosen
+    ``value``         what was learned: the reward, or the imputed reward where silent; NaN for nothing
+    ``n_arms_known``  how many arms there were when it was learned
+    ``time``          when it was decided; −∞ for labelled rows
+    ``evict_order``   the lowest is evicted first
+    ``propensity``    probability of the arm chosen
+    ``scores``, ``widths`` (K,)    of the decision; NaN for arms that were added later
+    """
+
+    def __init__(self, n_arms: int) -> None:
+        super().__init__(n_arms)
+        self.next_id = 0
+        self.contexts = RowStore()
+        self.id = self.column("id", np.int64)
+        self.state = self.column("state", np.int8, below=len(STATES))
+        self.arm = self.column("arm", np.int32, below="arm")
+        self.value = self.column("value", np.float64, fill=np.nan)
+        self.n_arms_known = self.column("n_arms_known", np.int32)
+        self.time = self.column("time", np.float64)
+        self.evict_order = self.column("evict_order", np.float64)
+        self.propensity = self.column("propensity", np.float64, fill=np.nan)
+        self.scores = self.column("scores", np.float32, "arm", fill=np.nan, new_arm=np.nan)
+        self.widths = self.column("widths", np.float32, "arm", fill=np.nan, new_arm=np.nan)
+
+    def append(self, row: SparseRow, state: int, time: float, evict_order: float) -> int:
+        """A row for the next id, whose other columns hold their fill; returns its node."""
+        node = self.contexts.append(row)
+        if node == self._capacity:
+            self.extend()
+        self.count = node + 1
+        self.id.data[node] = self.next_id
+        self.state.data[node] = state
+        self.time.data[node] = time
+        self.evict_order.data[node] = evict_order
+        self.next_id += 1
+        return node
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Evict all nodes but these, which are renumbered in their order."""
+        super().keep(rows)
+        self.contexts.keep(rows)
+
+    def find(self, id: int) -> int:
+        """The node of an id that was given out, or −1 if it was evicted."""
+        ids = self.id.data
+        if id < self.count and ids[id] == id:  # as it is until something is evicted
+            return id
+        node = int(np.searchsorted(ids[: self.count], id))
+        return node if node < self.count and ids[node] == id else -1
+
+    def nodes(self, state: int) -> NDArray[np.int64]:
+        """All nodes in a state, oldest first."""
+        return np.flatnonzero(self.state.data[: self.count] == state)
+
+    def check(self) -> None:
+        """Raise `ValueError` unless what was loaded is sound."""
+        ids, known = self.id.data, self.n_arms_known.data
+        require((np.diff(ids) > 0).all() and in_range(ids, 0, self.next_id), "ids are not sound")
+        require(in_range(known, 0, self.n_arms + 1), "numbers of arms are not sound")

@@ -1,0 +1,1 @@
+"""From what people have to numbers: any context becomes a sparse row."""
