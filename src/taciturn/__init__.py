@@ -11,9 +11,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from taciturn import ope
+    from taciturn.agents.base import BaseAgent
     from taciturn.agents.bilinucb import BILinUCB
     from taciturn.agents.gcnucb import GCNUCB
     from taciturn.agents.linucb import LinUCB
+    from taciturn.agents.parts.part import Part
     from taciturn.agents.rogcn import ROGCN
     from taciturn.agents.storage import load
     from taciturn.agents.viewucb import ViewUCB
@@ -33,6 +35,8 @@ _MODULES = {
     "BILinUCB": "taciturn.agents.bilinucb",
     "GCNUCB": "taciturn.agents.gcnucb",
     "ViewUCB": "taciturn.agents.viewucb",
+    "BaseAgent": "taciturn.agents.base",
+    "Part": "taciturn.agents.parts.part",
     "load": "taciturn.agents.storage",
     "Client": "taciturn.client",
     "make": "taciturn.registry",
@@ -52,11 +56,13 @@ __all__ = [
     "GCNUCB",
     "ROGCN",
     "BILinUCB",
+    "BaseAgent",
     "Client",
     "Dataset",
     "Decision",
     "Feedback",
     "LinUCB",
+    "Part",
     "Round",
     "Stream",
     "TaciturnError",

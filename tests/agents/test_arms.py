@@ -22,9 +22,9 @@ def test_arms_are_added_and_retired_while_decisions_are_pending(name, data):
         if what == "add":
             agent.add_arm(f"arm {step}")
         elif what == "retire" and len(agent.active_arms) > 1:
-            gone = data.draw(st.sampled_from(agent.active_arms))
-            agent.retire_arm(gone)
-            retired.add(gone)
+            chosen = data.draw(st.sampled_from(agent.active_arms))
+            agent.retire_arm(chosen)
+            retired.add(chosen)
         elif what == "restore" and retired:
             back = data.draw(st.sampled_from(sorted(retired)))
             agent.add_arm(back)

@@ -30,30 +30,30 @@ def test_evidence_is_that_of_the_last_feedback_after_any_history(name, data):
     X = contexts(14, data.draw(st.integers(0, 5)))
     agent = AGENTS[name](arms=ARMS, seed=1)
     agent.warm_start(X[:2], ARMS[:2])
-    alive, last, row = [], {}, {}
+    held, last = [], {}
     for x in X[2:]:
-        id = agent.decide(x, neighbors=alive[-1:] if data.draw(st.booleans()) else None).id
-        alive.append(id)
-        last[id], row[id] = "pending", x
+        id = agent.decide(x, neighbors=held[-1:] if data.draw(st.booleans()) else None).id
+        held.append(id)
+        last[id] = "pending"
         for _ in range(data.draw(st.integers(0, 3))):
-            if not alive:
+            if not held:
                 break
-            other = data.draw(st.sampled_from(alive))
+            other = data.draw(st.sampled_from(held))
             if data.draw(st.integers(0, 6)) == 6:
                 agent.withdraw(other)
-                alive.remove(other)
+                held.remove(other)
             else:
                 last[other] = data.draw(st.sampled_from(REWARDS))
                 agent.feedback(other, last[other])
     check_evidence(agent)
-    states = {id: agent.state(id) for id in alive}
+    states = {id: agent.state(id) for id in held}
     names = {"pending": "pending", None: "silent"}
-    assert states == {id: names.get(last[id], "rewarded") for id in alive}
+    assert states == {id: names.get(last[id], "rewarded") for id in held}
     log = agent.log()
-    np.testing.assert_array_equal(log["ids"], alive)
-    rewards = [np.nan if isinstance(last[id], str) or last[id] is None else last[id] for id in alive]
+    np.testing.assert_array_equal(log["ids"], held)
+    rewards = [np.nan if isinstance(last[id], str) or last[id] is None else last[id] for id in held]
     np.testing.assert_array_equal(log["rewards"], rewards)
-    assert agent.state_dict()["policy"]["times_chosen"].sum() == len(alive)
+    assert agent.state_dict()["policy"]["times_chosen"].sum() == len(held)
 
 
 IMPUTES_NOTHING = [name for name in AGENTS if not name.startswith(("bilinucb", "gcnucb"))]

@@ -60,6 +60,19 @@ def test_equal_state_gives_equal_bytes_and_keeps_the_parameters(name, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
 
 
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_that_has_seen_nothing_is_saved_and_loaded(name, tmp_path):
+    """The file once lacked the columns of parts that were not made yet, and could not be loaded."""
+    agent = AGENTS[name](arms=ARMS, seed=1)
+    agent.save(tmp_path / "one")
+    loaded = taciturn.load(tmp_path / "one")
+    loaded.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    one, other = agent.decide(contexts(1)[0]), loaded.decide(contexts(1)[0])
+    assert (one.id, one.arm) == (other.id, other.arm)
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
 def plain_keys(value):
     """All keys of dicts in an encoded state, except inside estimators, whose attributes are scikit-learn's own."""
     if isinstance(value, list):

@@ -90,6 +90,7 @@ class Table:
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, count: int) -> None:
         """Take all columns over from a file, each of the type and shape that it has here."""
+        require(state.keys() == self._columns.keys(), "the table has other columns")
         self.count = self._capacity = count
         self.n_arms = n_arms
         for name, column in self._columns.items():

@@ -176,6 +176,8 @@ class Part:
 
         Kernels trust arrays, so what a file says must be checked here.
         """
+        missing = (self.SAVED.keys() | self._arrays.keys() | self._children.keys()) - state.keys()
+        require(not missing, f"{', '.join(sorted(missing))} is missing")
         for key, attribute in self.SAVED.items():
             setattr(self, attribute, state[key])
         for name, array in self._arrays.items():

@@ -1,0 +1,59 @@
+"""A file that was ever written by this format loads forever, and its agent decides as it would have then."""
+
+import json
+
+import numpy as np
+import pytest
+
+import taciturn
+from golden import files
+
+
+@pytest.fixture(scope="module")
+def expected():
+    if not (files.FOLDER / files.EXPECTED).is_file():
+        pytest.fail(f"{files.FOLDER} holds no files; python tests/golden/files.py {files.FOLDER} writes them, once")
+    return json.loads((files.FOLDER / files.EXPECTED).read_text())
+
+
+def check_description(found, wanted):
+    """Equal in everything; scores and widths up to 1e-6."""
+    for part in ("scores", "widths"):
+        np.testing.assert_allclose(found["next"].pop(part), wanted["next"].pop(part), rtol=0, atol=1e-6)
+    assert json.loads(json.dumps(found)) == wanted
+
+
+def test_there_is_a_file_of_every_kind_of_agent(expected):
+    names = {path.stem for path in files.FOLDER.glob("*.taciturn")}
+    assert expected.keys() == names == files.AGENTS.keys()
+    assert sum(path.stat().st_size for path in files.FOLDER.iterdir()) < 500_000
+
+
+@pytest.mark.parametrize("name", files.AGENTS)
+def test_a_file_loads_and_its_agent_decides_as_it_did(name, expected, tmp_path):
+    agent = taciturn.load(files.FOLDER / f"{name}.taciturn")
+    check_description(files.description(agent), expected[name])
+    agent.save(tmp_path / "agent")
+    again = taciturn.load(tmp_path / "agent")
+    for id, state in list(expected[name]["states"].items())[-6:]:
+        if state != "labelled":
+            again.feedback(int(id), 1)
+            again.feedback(int(id), 0)
+    again.train_pending(50)
+    decision = again.decide({"group 1": 1.0, "never seen": 1.0}, at=40.0)
+    assert np.isfinite(decision.scores).all()
+
+
+@pytest.mark.parametrize("name", files.AGENTS)
+def test_the_script_makes_agents_with_everything_that_a_file_can_hold(name):
+    """Files are worth what is in them: every state, counts of every kind, and ViewUCB in the middle of a solve."""
+    agent = files.trained(name)
+    held = files.description(agent)
+    assert set(held["states"].values()) == {"pending", "rewarded", "silent", "labelled"}
+    counts = held["health"]
+    assert min(counts[count] for count in ("late", "corrected", "expired", "withdrawn", "forgotten")) > 0
+    assert (held["active_arms"], len(held["feature_names"])) == (["left", 7, "new"], 7)
+    if name == "viewucb-in-solve":
+        assert agent.state_dict()["parts"]["solver"]["cg"] is not None
+    if name.startswith("gcnucb"):
+        assert ("linucb" in agent.state_dict()["parts"]["warmup"]) == (name == "gcnucb-in-warmup")

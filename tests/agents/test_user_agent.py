@@ -1,0 +1,171 @@
+"""An agent and imputers of a user: what the base class does for them without further code."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import taciturn
+from oracles.evidence import check_evidence
+from oracles.zoo import ARMS, contexts
+from taciturn.agents.base import BaseAgent
+from taciturn.agents.parts.imputers.base import BaseImputer
+from taciturn.agents.parts.part import Part
+from taciturn.errors import TaciturnError
+from taciturn.experiments.checks import check_agent
+
+
+class Centroids(BaseAgent):
+    """Scores an arm by the product of the context with the sum of the contexts that were rewarded for it."""
+
+    def _build(self):
+        part = Part()
+        self._sums = part.array("sums", float, "arm", "feature")
+        return {"centroids": part}
+
+    def _score(self, node):
+        columns, values = self._contexts[node]
+        return self._sums.data[:, columns] @ values, np.zeros(len(self._sums.data))
+
+    def _learn(self, example, sign=1.0):
+        columns, values = self._contexts[example.node]
+        self._sums.data[: len(example.mask), columns] += sign * np.outer(example.mask * (example.targets - 0.5), values)
+
+    def _unlearn(self, example):
+        self._learn(example, -1.0)
+
+
+def sums(agent):
+    """The array of a `Centroids` (K, D)."""
+    return agent.state_dict()["parts"]["centroids"]["sums"]
+
+
+def expected_sums(contexts, arms, rewards, n_arms):
+    """The same from scratch, for decisions that were made when there were `n_arms` arms."""
+    found = np.zeros((n_arms, contexts.shape[1]))
+    for x, arm, reward in zip(contexts, arms, rewards, strict=True):
+        for k in range(n_arms) if reward == 1 else [arm]:
+            found[k] += ((reward if k == arm else 0.0) - 0.5) * x
+    return found
+
+
+def test_it_passes_check_agent():
+    check_agent(Centroids)
+
+
+def test_corrections_and_withdrawals_are_undone():
+    agent, X = Centroids(arms=ARMS), contexts(12)
+    ids = [agent.decide(x).id for x in X]
+    for id in ids:
+        agent.feedback(id, id % 2)
+    for id in ids[:6]:
+        agent.feedback(id, None if id % 3 == 0 else 0.75)
+    agent.withdraw(ids[7])
+    held = agent.decisions
+    learned = ~np.isnan(held.learned_rewards)
+    assert learned.sum() == 9
+    kept = X[held.ids][learned], held.arms[learned], held.learned_rewards[learned]
+    np.testing.assert_allclose(sums(agent), expected_sums(*kept, 3), atol=1e-12)
+    for id in held.ids.tolist():
+        agent.withdraw(id)
+    np.testing.assert_allclose(sums(agent), 0.0, atol=1e-12)
+
+
+def test_a_new_arm_copies_another_or_begins_empty_and_arms_retire():
+    agent = Centroids(arms=ARMS)
+    agent.warm_start(contexts(6), ARMS * 2)
+    before = sums(agent).copy()
+    agent.add_arm("copy", like="middle")
+    agent.add_arm("new")
+    np.testing.assert_array_equal(sums(agent), [*before, before[1], np.zeros(5)])
+    scores = agent.decide(contexts(1, 2)[0]).scores
+    assert scores[3] == scores[1]
+    for arm in ARMS:
+        agent.retire_arm(arm)
+    decision = agent.decide(contexts(1, 3)[0])
+    assert decision.arm in ("copy", "new")
+    agent.feedback(decision.id, 1)
+    agent.feedback(decision.id, 0)
+    agent.withdraw(decision.id)
+    np.testing.assert_allclose(sums(agent), [*before, before[1], np.zeros(5)], atol=1e-12)
+
+
+def test_features_that_come_later_are_zero_before():
+    agent = Centroids(arms=["x", "y"])
+    agent.warm_start([{"a": 1.0}, {"b": 1.0}], ["x", "y"])
+    before = sums(agent).copy()
+    assert agent.decide({"a": 1.0, "c": 2.0}).arm == "x"
+    np.testing.assert_array_equal(sums(agent), np.pad(before, ((0, 0), (0, 1))))
+    agent.feedback(2, 1)
+    np.testing.assert_array_equal(sums(agent)[:, 2], [1.0, -1.0])
+
+
+@pytest.mark.parametrize("forget", ["oldest", "reservoir"])
+def test_bounded_memory_and_files(forget, tmp_path):
+    agent = Centroids(arms=ARMS, max_nodes=16, forget=forget, epsilon=0.2)
+    for step, x in enumerate(contexts(60)):
+        if step % 20 == 10:
+            agent.save(tmp_path / "agent")
+            loaded = taciturn.load(tmp_path / "agent")
+            assert type(loaded) is Centroids
+            one, other = agent.fork().decide(x), loaded.decide(x)
+            assert (one.id, one.arm, one.propensity) == (other.id, other.arm, other.propensity)
+            np.testing.assert_array_equal(one.scores, other.scores)
+        decision = agent.decide(x)
+        agent.feedback(decision.id, (1, 0, None)[step % 3])
+        assert len(agent.decisions) <= 16
+    assert agent.health().forgotten > 40
+    assert agent.memory_estimate(5) > sums(agent).nbytes
+
+
+class RefusesThird(BaseImputer):
+    """An imputer that refuses the third context which it is shown, once."""
+
+    tag: ClassVar[str] = "test/refuses-third"
+    shown = 0
+
+    def add_context(self, node, neighbors):
+        self.shown += 1
+        if self.shown == 3:
+            raise TaciturnError("this context is refused")
+
+    def impute(self, node, arm):
+        return 0.5
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_warm_start_that_is_refused_half_way_leaves_nothing_behind(before):
+    """The rows before the refused one stayed in the table, and the next warm start came on top of them."""
+    agent = taciturn.BILinUCB(arms=ARMS, imputer=RefusesThird(), warmup=4)
+    fresh = taciturn.BILinUCB(arms=ARMS, imputer="random", warmup=4, silence=0.5)
+    for one in (agent, fresh):
+        for x in contexts(before, 5):
+            one.feedback(one.decide(x).id, 1)
+    with pytest.raises(TaciturnError, match="this context is refused"):
+        agent.warm_start(contexts(6), ARMS * 2)
+    assert len(agent.decisions) == agent.health().remembered == before
+    assert agent.health().labelled == 0
+    check_evidence(agent)
+    if before == 0:
+        for part in (agent.state_dict()["parts"]["ridge"], agent.state_dict()["parts"]["warmup"]["linucb"]):
+            assert not any(part[name].any() for name in ("theta", "folds", "counts", "inverse"))
+    ids = agent.warm_start(contexts(6), ARMS * 2)
+    assert len(ids) == len(set(ids)) == 6
+    assert [agent.state(id) for id in ids] == ["labelled"] * 6
+    fresh.warm_start(contexts(6), ARMS * 2)
+    check_evidence(agent)
+    for step, x in enumerate(contexts(12, 1)):
+        one, other = agent.decide(x), fresh.decide(x)
+        assert one.arm == other.arm
+        np.testing.assert_array_equal(one.scores, other.scores)
+        np.testing.assert_array_equal(one.widths, other.widths)
+        agent.feedback(one.id, (1, 0)[step % 2])
+        fresh.feedback(other.id, (1, 0)[step % 2])
+    mine, theirs = agent.state_dict(), fresh.state_dict()
+    columns, others = mine["table"]["columns"], theirs["table"]["columns"]
+    assert columns.keys() == others.keys()
+    for name in columns.keys() - {"id", "evict_order"}:  # which count ids
+        np.testing.assert_array_equal(columns[name], others[name], err_msg=name)
+    for name, array in mine["table"]["contexts"].items():
+        np.testing.assert_array_equal(array, theirs["table"]["contexts"][name])
+    assert mine["lifecycle"]["decisions"] == theirs["lifecycle"]["decisions"]
