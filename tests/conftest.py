@@ -1,4 +1,7 @@
-"""Data beyond what ships with scikit-learn comes through TACITURN_DATA; without it those tests skip and say why."""
+"""Shared fixtures, and the table of slow tests.
+
+Data beyond what ships with scikit-learn comes through TACITURN_DATA; without it those tests skip and say why.
+"""
 
 import os
 from pathlib import Path
@@ -8,9 +11,71 @@ from hypothesis import settings
 
 import taciturn
 
+HERE = Path(__file__).parent
+
+# `make check` leaves slow tests out, `make test` runs all. An entry here is a folder, a module, or a module and the
+# start of a test's name (`module.py::test_start`). An entry that matches no test is an error whenever the whole suite
+# is collected, so that this table follows when tests are renamed.
+SLOW_TESTS = (
+    "golden",  # every method with three seeds, compiled once more for a generic processor
+    "test_cli.py",  # every test starts the command
+    "test_readme.py",  # every command and block of code in the documentation
+    "test_reproduction.py",  # experiments of the paper
+    "agents/test_arms.py::test_arms_come_and_go_while_decisions_live",  # long runs of every agent
+    "agents/test_arms.py::test_propensities_are_honest",  # counts thousands of choices
+    "agents/test_every_agent.py::test_keeps_all_promises[paper",  # the default settings are checked always
+    "agents/test_every_agent.py::test_keeps_all_promises_where_several_arms_can_be_right",
+    "agents/test_memory.py::test_an_agent_with_a_bound_goes_on_for_ever",  # long runs
+    "agents/test_storage.py::test_every_flipped_bit_and_every_cut_is_refused",  # loads a file thousands of times
+    "experiments/test_engines.py",  # starts and kills worker processes
+    "experiments/test_ray.py",  # starts Ray
+    "experiments/test_reproduce.py",  # the report on the whole paper
+    "reports/test_page.py",  # runs an experiment and draws its figures
+    "service/test_commands.py",  # every test starts the command
+    "service/test_crash.py",  # kills servers a hundred times
+    "service/test_fuzz.py",  # generated requests
+    "service/test_journal.py",  # damages files at every position; PostgreSQL
+    "service/test_machine.py",  # generated sequences of requests
+)
+# A test is slow wherever it is if it uses one of these fixtures, or gets one by a parameter of the same name.
+SLOW_FIXTURES = (
+    "browser",
+    "window",  # of a browser
+    "postgres",
+    "real",  # data sets
+    "real_folder",
+    "repeats",  # thousands of logs, of which the estimators' averages are taken
+)
+
 settings.register_profile("ci", derandomize=True)  # what lands is judged on the same examples every time
 if "CI" in os.environ:
     settings.load_profile("ci")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m and -k select
+def pytest_collection_modifyitems(config, items):
+    """Mark the slow tests, and refuse entries of the tables that match none."""
+    unmatched = {*SLOW_TESTS, *SLOW_FIXTURES}
+    for item in items:
+        if matching := entries_matching(item):
+            item.add_marker(pytest.mark.slow)
+            unmatched -= matching
+    whole_suite = [config.rootpath / argument for argument in config.args] == [HERE]
+    if unmatched and whole_suite and not config.getoption("lf", default=False):
+        message = f"tests/conftest.py: no test matches these entries of the slow tests: {sorted(unmatched)}"
+        # Reported as a collection error, because pytest-xdist loses the text of an exception raised in its workers.
+        config.hook.pytest_collectreport(report=pytest.CollectReport("tests/conftest.py", "failed", message, []))
+
+
+def entries_matching(item):
+    """The entries of `SLOW_TESTS` and `SLOW_FIXTURES` that make this test slow."""
+    path = item.path.relative_to(HERE)
+    places = {path.as_posix(), *(parent.as_posix() for parent in path.parents)}
+    name = f"{path.as_posix()}::{item.name}"
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    used = {*getattr(item, "fixturenames", ()), *(value for value in parameters if isinstance(value, str))}
+    by_name = {entry for entry in SLOW_TESTS if entry in places or ("::" in entry and name.startswith(entry))}
+    return by_name | used.intersection(SLOW_FIXTURES)
 
 
 @pytest.fixture(scope="session")
