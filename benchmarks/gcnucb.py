@@ -13,6 +13,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import taciturn
 from taciturn.kernels import gcn
+from taciturn.kernels.csr import CSR
 
 FIRST, LAST = 600, 8
 GOAL = 50
@@ -85,8 +86,9 @@ class PlainGCNUCB:
 
     def learn(self, agent, node):
         """Copy taciturn's labels and rewards of a context."""
-        self.labels[node] = torch.from_numpy(agent._encoder.labels[node].astype(np.int64))
-        self.rewards[node] = agent._rewards[node]
+        columns = agent.state_dict()["table"]["columns"]
+        self.labels[node] = torch.from_numpy(columns["labels"][node].astype(np.int64))
+        self.rewards[node] = columns["arm_rewards"][node]
 
 
 def compare():
@@ -133,22 +135,26 @@ def compare():
 
 def check_same_maths(agent, plain):
     """Copy our weights to the other implementation: embeddings and gradients must be equal."""
-    encoder = agent._encoder
-    _, size, _ = encoder._w2.shape
+    encoder, state = agent._encoder, agent.state_dict()
+    contexts, labels = CSR(**state["table"]["contexts"]), state["table"]["columns"]["labels"]
+    w2 = state["parts"]["encoder"]["w2"]
+    w1 = state["parts"]["encoder"]["w1"].reshape(agent.n_features, -1)
+    size = w2.shape[1]
     embeddings = encoder.embeddings().copy()
-    parts = encoder.graph.adjacency, agent._rows.rows, encoder.labels[: len(embeddings)], encoder._w1, encoder._w2
-    grads = gcn.gradients(*parts, 5e-4, 0.0, np.zeros(2, np.uint64), encoder._working_room())
+    work = gcn.new_workspace(len(labels), len(contexts.columns), w1, w2)
+    parts = encoder.graph.adjacency, contexts, labels, w1, w2
+    grads = gcn.gradients(*parts, 5e-4, 0.0, np.zeros(2, np.uint64), work)
     for k, network in enumerate(plain.networks):
         with torch.no_grad():
-            network.first.lin.weight[:] = torch.from_numpy(encoder._w1[:, k * size : (k + 1) * size].T)
-            network.second.lin.weight[:] = torch.from_numpy(encoder._w2[k].T)
+            network.first.lin.weight[:] = torch.from_numpy(w1[:, k * size : (k + 1) * size].T)
+            network.second.lin.weight[:] = torch.from_numpy(w2[k].T)
         theirs = network.embedding(plain.x, plain.edges).numpy()
         np.testing.assert_allclose(embeddings[:, k], theirs, atol=1e-5)
         network.eval()
         network.zero_grad()
         known = plain.labels[:, k] >= 0
         cross_entropy(network(plain.x, plain.edges)[known], plain.labels[known, k]).backward()
-        first = network.first.lin.weight.grad.numpy().T + 5e-4 * encoder._w1[:, k * size : (k + 1) * size]
+        first = network.first.lin.weight.grad.numpy().T + 5e-4 * w1[:, k * size : (k + 1) * size]
         np.testing.assert_allclose(grads[0][:, k * size : (k + 1) * size], first, atol=1e-5)
         np.testing.assert_allclose(grads[1][k], network.second.lin.weight.grad.numpy().T, atol=1e-5)
 

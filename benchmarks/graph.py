@@ -11,8 +11,8 @@ from common import SEED, Stopwatch, Table, main, shown, times, versions
 from river.neighbors import SWINN
 from sklearn.neighbors import NearestNeighbors
 
-from taciturn.agents.contexts import RowStore
-from taciturn.agents.graph import ContextGraph
+from taciturn.agents.parts.graph import NodeGraph
+from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 
 K = 5
@@ -46,8 +46,8 @@ def compare():
     for kind in KINDS:
         X = rows_of(kind, SIZES[-1] + 40)
         store, window = RowStore(), SWINN(graph_k=K, maxlen=SWINN_UP_TO + 100, seed=SEED)
-        store.dimension = X.shape[1]
-        graph, count = ContextGraph(store, K), 0
+        store.n_features = X.shape[1]
+        graph, count = NodeGraph(store, K), 0
         for size in SIZES:
             while count < size:
                 add(graph, store, X, count)
@@ -82,7 +82,7 @@ def compare_at(kind, size, X, graph, store, window):
             index = NearestNeighbors(n_neighbors=K + 1).fit(X[: size + 20])
             distances, _ = index.kneighbors(X[size + 19 : size + 20])
     theirs = np.sort(distances[0])[1:]
-    np.testing.assert_allclose(np.sqrt(graph._distances[size + 19]), theirs, atol=1e-6)
+    np.testing.assert_allclose(np.sqrt(graph.state_dict()["slots"]["distances"][size + 19]), theirs, atol=1e-6)
     whole = Stopwatch()
     if size <= WHOLE_GRAPH_UP_TO:
         with whole():

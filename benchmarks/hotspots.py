@@ -7,10 +7,11 @@ from common import SEED, Table, main, median_milliseconds, shown
 from line_profiler import LineProfiler
 
 import taciturn
-from taciturn.agents.encoder import GraphEncoder
 from taciturn.agents.gcnucb import GCNUCB
+from taciturn.agents.parts.encoder import GraphEncoder
 from taciturn.kernels import gcn
-from taciturn.kernels.ridge import evidence
+from taciturn.kernels.csr import CSR
+from taciturn.kernels.ridge import normal_equations
 
 LAST = 100
 
@@ -22,7 +23,8 @@ def profile():
     agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
     start = stream.start
     agent.warm_start(start.contexts, start.arms, start.edges)
-    profiler = LineProfiler(GCNUCB._score_own, GCNUCB._evidence, GCNUCB._arrive, GraphEncoder.train, GCNUCB.feedback)
+    scoring = GCNUCB._embedded_scores, GCNUCB._regressions, GCNUCB._add_context
+    profiler = LineProfiler(*scoring, GraphEncoder.train, GCNUCB.feedback)
     total = 0.0
     for i, round in enumerate(stream):
         if i == len(stream) - LAST:
@@ -35,7 +37,7 @@ def profile():
         source = Path(file).read_text(encoding="utf-8").splitlines()
         for number, _, ticks in lines:
             rows.append((ticks * stats.unit * 1000 / LAST, function.split(".")[-1], source[number - 1].strip()))
-    inner = {"_score_own": "self._evidence()"}  # the callee's lines are counted instead
+    inner = {"_embedded_scores": "self._regressions()"}  # the callee's lines are counted instead
     rows = [row for row in rows if inner.get(row[1], "\0") not in row[2]]
     total = sum(row[0] for row in rows)
     rows.sort(reverse=True)
@@ -55,13 +57,15 @@ def peak():
     """Compare the kernels of a step, by counted operations and bytes, with a measured sgemm and a measured copy."""
     agent = profile.agent
     encoder = agent._encoder
-    adjacency, contexts, w1, w2 = encoder.graph.adjacency, agent._rows.rows, encoder._w1, encoder._w2
-    labels = encoder.labels[: len(adjacency.indptr) - 1]
+    state = agent.state_dict()
+    columns, w2 = state["table"]["columns"], state["parts"]["encoder"]["w2"]
+    w1 = state["parts"]["encoder"]["w1"].reshape(agent.n_features, -1)
+    adjacency, contexts, labels = encoder.graph.adjacency, CSR(**state["table"]["contexts"]), columns["labels"]
     heads, size, classes = w2.shape
     nodes, entries, edges, width = len(labels), len(contexts.columns), len(adjacency.columns), w1.shape[1]
-    keys, room = np.ones(2, np.uint64), encoder._working_room()
+    keys, room = np.ones(2, np.uint64), gcn.new_workspace(nodes, entries, w1, w2)
     every = np.ones(nodes, np.bool_)
-    rewards = agent._rewards[:nodes]
+    rewards = columns["arm_rewards"]
     observed = int((~np.isnan(rewards)).sum())
     views = encoder.embeddings().copy()
     moments = [np.zeros(w1.size, np.float32) for _ in range(4)]
@@ -81,7 +85,7 @@ def peak():
             4 * width * (entries + 2 * edges + 3 * nodes),
         ),
         "regressions from scratch": (
-            lambda: evidence(views, rewards, 1.0),
+            lambda: normal_equations(views, rewards, 1.0),
             2 * observed * size * size,
             observed * size * 4,
         ),

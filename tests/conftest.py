@@ -21,12 +21,13 @@ SLOW_TESTS = (
     "test_cli.py",  # every test starts the command
     "test_readme.py",  # every command and block of code in the documentation
     "test_reproduction.py",  # experiments of the paper
-    "agents/test_arms.py::test_arms_come_and_go_while_decisions_live",  # long runs of every agent
-    "agents/test_arms.py::test_propensities_are_honest",  # counts thousands of choices
-    "agents/test_every_agent.py::test_keeps_all_promises[paper",  # the default settings are checked always
-    "agents/test_every_agent.py::test_keeps_all_promises_where_several_arms_can_be_right",
-    "agents/test_memory.py::test_an_agent_with_a_bound_goes_on_for_ever",  # long runs
-    "agents/test_storage.py::test_every_flipped_bit_and_every_cut_is_refused",  # loads a file thousands of times
+    "agents/test_arms.py::test_arms_are_added_and_retired_while_decisions_are_pending",  # long runs of every agent
+    "agents/test_arms.py::test_arms_are_chosen_as_often_as_their_propensities_say",  # counts thousands of choices
+    "agents/test_every_agent.py::test_every_agent_passes[paper",  # the default settings are checked always
+    "agents/test_every_agent.py::test_every_agent_passes_with_several_right_arms",
+    "agents/test_eviction.py::test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run",  # long runs
+    "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",  # loads a file thousands of times
+    "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",  # likewise
     "experiments/test_engines.py",  # starts and kills worker processes
     "experiments/test_ray.py",  # starts Ray
     "experiments/test_reproduce.py",  # the report on the whole paper
