@@ -268,7 +268,7 @@ class Agent(Protocol):
 
 @runtime_checkable
 class FullFeedbackAgent(Protocol):
-    """A reference that is told the right arm after each decision, in place of what came of it."""
+    """A reference that gets the right arm after each decision, in place of a reward."""
 
     def reveal(self, id: int, arm: Arm) -> None:
         """Say which arm would have been right."""

@@ -40,7 +40,7 @@ class BaseAgent(ABC):
         seed: determines all randomness of the agent.
         one_right_arm: a reward of 1 for one arm means 0 for all others.
         expire_after: a decision without feedback is silent once it is this old: in decisions, or in the unit of the
-            times given to `decide` and `expire`. None waits for ever.
+            times given to `decide` and `expire`. None never expires.
         silence: what is learned in silence: "impute" the reward that the agent imputes, if it does; "ignore"; or a
             constant reward.
         max_nodes, forget: how many contexts are held, and which are evicted first: the "oldest", or at random so that
@@ -297,14 +297,14 @@ class BaseAgent(ABC):
             bounds = scores + widths
             if selectable is not None:
                 bounds = np.where(selectable, bounds, -np.inf)
-            arm, propensity = argmax_tied(bounds, TIE, policy.times_chosen, self.ties == "balance"), 1.0
+            arm, propensity = argmax_tied(bounds, TIE, policy.times_chosen.data, self.ties == "balance"), 1.0
             if arm < 0 or not policy.deterministic:
                 arm, propensity = policy.sample(bounds, arm)
         except BaseException:
             lifecycle.decisions -= 1
             lifecycle.retain(np.arange(node))  # a decision that was not made leaves nothing behind
             raise
-        policy.times_chosen[arm] += 1
+        policy.times_chosen.data[arm] += 1
         table.arm.data[node], table.propensity.data[node] = arm, propensity
         table.scores.data[node], table.widths.data[node] = scores, widths
         return Decision(table.next_id - 1, self._arm_names[arm], scores, widths, propensity)
@@ -376,13 +376,13 @@ class BaseAgent(ABC):
     def withdraw(self, id: int) -> None:
         """The decision was never shown: evict its context and unlearn all that was learned of it.
 
-        The evidence is then as if it had not been; the weights of networks and solvers go on from where they are.
+        The evidence is then as if it had not been; the weights of networks and solvers stay as they are.
         """
         node = self._lifecycle.find(id)
         arm, labelled = int(self._table.arm.data[node]), self._table.state.data[node] == LABELLED
         self._lifecycle.withdraw(node)
         if not labelled:
-            self._policy.times_chosen[arm] -= 1
+            self._policy.times_chosen.data[arm] -= 1
 
     def expire(self, now: float | None = None) -> list[int]:
         """Make all decisions silent that have waited for `expire_after`, and return their ids.
@@ -418,7 +418,7 @@ class BaseAgent(ABC):
             index = self._arm_index[name]
             if self._policy.active[index]:
                 raise TaciturnError(f"there is an arm {name!r} already")
-            self._policy.active[index] = True
+            self._policy.set_active(index, active=True)
             return
         names = validation.arm_names([*self._arm_names, name])
         self._check_memory(len(names), self.n_features)
@@ -433,7 +433,7 @@ class BaseAgent(ABC):
         index = validation.arm_index(name, self._arm_index)
         if self._policy.active[index] and self._policy.active.sum() == 1:
             raise TaciturnError(f"{name!r} is the last arm; there must be one to choose")
-        self._policy.active[index] = False
+        self._policy.set_active(index, active=False)
 
     def _set_arms(self, names: tuple[Arm, ...]) -> None:
         self._arm_names = names
@@ -487,7 +487,7 @@ class BaseAgent(ABC):
         storage.save(self, path)
 
     def fork(self, seed: int | None = None) -> Self:
-        """A copy that goes on apart: exactly as this one would, or with the randomness of another seed."""
+        """An independent copy: it decides exactly as this one would, or with the randomness of another seed."""
         other = copy.deepcopy(self)
         if seed is not None:
             other.reseed(seed)

@@ -19,25 +19,21 @@ class Policy(Part):
         super().__init__()
         self.epsilon, self.temperature, self._rng = epsilon, temperature, rng
         self.deterministic = epsilon == 0 and temperature == 0
-        self._times_chosen = self.array("times_chosen", np.int64, "arm")
+        self.times_chosen = self.array("times_chosen", np.int64, "arm")
         self._active = self.array("active", np.bool_, "arm")
         self.allocate(n_arms, 0)
         self._active.data[:] = True
-
-    @property
-    def times_chosen(self) -> NDArray[np.int64]:
-        """How often each arm was chosen (K,)."""
-        return self._times_chosen.data
+        self.selectable: Mask | None = None  # (K,), or None while no arm is retired
 
     @property
     def active(self) -> Mask:
         """False for retired arms (K,)."""
         return self._active.data
 
-    @property
-    def selectable(self) -> Mask | None:
-        """The same, or None while no arm is retired."""
-        return None if self._active.data.all() else self._active.data
+    def set_active(self, arm: int, *, active: bool) -> None:
+        """Retire an arm, or bring it back."""
+        self._active.data[arm] = active
+        self.selectable = None if self._active.data.all() else self._active.data
 
     def sample(self, bounds: Floats, best: int) -> tuple[int, float]:
         """A random arm and its probability; `best` is the arm of the highest bound (K,), −∞ cannot be chosen.
@@ -59,11 +55,13 @@ class Policy(Part):
 
     def add_arm(self, like: int | None) -> None:
         """One arm more. It counts as chosen as often as the least chosen, so that it need not catch up."""
-        least = self.times_chosen.min()
+        least = self.times_chosen.data.min()
         super().add_arm(None)
-        self.times_chosen[-1], self.active[-1] = least, True
+        self.times_chosen.data[-1] = least
+        self.set_active(-1, active=True)
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """At least one arm can be chosen."""
         super().load_state_dict(state, n_arms, n_features, n_nodes)
         require(self.active.any(), "all arms are retired")
+        self.selectable = None if self.active.all() else self.active

@@ -83,9 +83,9 @@ def save(agent: object, path: str | Path) -> None:
 
 
 def load(path: str | Path, *, trusted: bool = True) -> Any:
-    """Read an agent back; it goes on exactly as the one that was saved would have.
+    """Read an agent from a file; it resumes bit for bit where the saved one stopped.
 
-    A file from somebody else need not be `trusted`: then only estimators that taciturn itself uses may be in it.
+    With `trusted=False`, for files from others, only estimators that taciturn itself uses may be in it.
     """
     content, name = memoryview(Path(path).read_bytes()), Path(path).name
     if bytes(content[:8]) != MAGIC[:8]:

@@ -181,7 +181,7 @@ class RowStore(Part):
         require(is_array(indptr, np.int64, n_nodes + 1) and indptr[0] == 0, "the rows' offsets do not fit")
         require((np.diff(indptr) >= 0).all(), "the rows' offsets fall")
         require(is_array(columns, np.int32, int(indptr[-1])) and in_range(columns, 0, n_features), "columns do not fit")
-        require(is_array(values, np.float64, int(indptr[-1])), "values do not fit")
+        require(is_array(values, np.float64, int(indptr[-1])) and np.isfinite(values).all(), "values do not fit")
         self.count, self.n_features = n_nodes, n_features
         self._indptr, self._columns, self._values = indptr, columns, values
 

@@ -110,8 +110,8 @@ class ViewUCB(BaseAgent):
         values = values / length if length > 0 else values
         self._unit.append(SparseRow(columns, values))
         self._graph.add(node, neighbors)
-        projected = self._solver.projected.data[node]
-        projected[...] = (values.astype(np.float32) @ self._solver.unit_theta[columns]).reshape(projected.shape)
+        theta, projected = self._solver.unit_theta.data[columns], self._solver.projected.data[node]
+        projected[...] = (values.astype(np.float32) @ theta.reshape(len(columns), -1)).reshape(projected.shape)
 
     def _score(self, node: int) -> Scores:
         solver, contexts, weights = self._solver, self._unit, self._view_weights
@@ -124,7 +124,7 @@ class ViewUCB(BaseAgent):
         s = views.project(graph, projected, node, n_views)
         s *= solver.scales.data[node][:, None]
         self._view_scores.data[node] = s
-        p = views.combine(s, weights.beta, weights.bias, exclusive=self.one_right_arm)
+        p = views.combine(s, weights.beta.data, weights.bias.data, exclusive=self.one_right_arm)
         _, spreads = ridge.scores(self._ridge.state, *contexts[node])
         return p, self.alpha * np.sqrt(spreads)
 

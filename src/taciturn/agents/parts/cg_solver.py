@@ -67,7 +67,7 @@ class CGSolver(Part):
         self.projected = table.column("projected", np.float32, n_views, "arm")
         self.scales = table.column("view_scales", np.float32, n_views)
         self._theta = self.array("theta", np.float32, "feature", n_views, "arm")
-        self._unit_theta = self.array("unit_theta", np.float32, "feature", n_views, "arm")  # as published
+        self.unit_theta = self.array("unit_theta", np.float32, "feature", n_views, "arm")  # as published
         self.solved_at = 0  # how many contexts there were at the last solve
         self._scaled_at = 0  # and when all scales were last made
         self._scaled_to = 0  # contexts before this one have been rescaled in this solve
@@ -132,19 +132,14 @@ class CGSolver(Part):
         theta = _flat(self._theta)
         lengths = np.linalg.norm(theta, axis=0)
         unit = np.asarray(theta / np.where(lengths > 0, lengths, 1.0), np.float32)
-        self._unit_theta.data = unit.reshape(self._theta.data.shape)
+        self.unit_theta.data = unit.reshape(self._theta.data.shape)
         projected = self._rows_of(self.projected)
         projected[...] = views.spmm(self._float32_rows(), unit).reshape(projected.shape)
         self._stage, self._cg, self.solved_at = 0, None, self._contexts.count
 
-    @property
-    def unit_theta(self) -> NDArray[np.float32]:
-        """The published θ (D, V·K), each column at unit length."""
-        return _flat(self._unit_theta)
-
     def predict(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
         """The scores of the published θ at some contexts (N, V, K), over the graph as it is now."""
-        scores = views.predict(*self._operands(), self.unit_theta)[nodes]
+        scores = views.predict(*self._operands(), _flat(self.unit_theta))[nodes]
         return scores.reshape(len(nodes), self._n_views, -1)
 
     def _float32_rows(self) -> CSR:

@@ -32,27 +32,17 @@ class ViewWeights(Part):
         super().__init__()
         self._exclusive = exclusive
         self._initial = np.full(n_views, INITIAL_SUM / n_views)
-        self._beta = self.array("beta", np.float64, n_views)
-        self._bias = self.array("bias", np.float64, "arm")
+        self.beta = self.array("beta", np.float64, n_views)
+        self.bias = self.array("bias", np.float64, "arm")
 
     def allocate(self, n_arms: int, n_features: int) -> None:
         """Equal weights, no biases."""
         super().allocate(n_arms, n_features)
-        self._beta.data = self._initial.copy()
-
-    @property
-    def beta(self) -> Floats:
-        """The weights of the views (V,)."""
-        return self._beta.data
-
-    @property
-    def bias(self) -> Floats:
-        """The biases of the arms (K,)."""
-        return self._bias.data
+        self.beta.data = self._initial.copy()
 
     def probabilities(self, view_scores: NDArray[np.float32]) -> Floats:
         """(…, K) for scores (…, V, K)."""
-        return np.asarray(views.combine(view_scores, self.beta, self.bias, exclusive=self._exclusive))
+        return np.asarray(views.combine(view_scores, self.beta.data, self.bias.data, exclusive=self._exclusive))
 
     def refit(self, view_scores: NDArray[np.float32], arms: NDArray[np.int32], rewards: Floats) -> None:
         """A few damped Newton steps on N answers: what the views had scored (N, V, K), the arms chosen, their rewards.
@@ -70,7 +60,7 @@ class ViewWeights(Part):
             prior = (prior_precision * (beta - self._initial) ** 2).sum() + BIAS_PRIOR * (bias**2).sum()
             return float(prior / 2 - likelihood.sum())
 
-        best = loss(self.beta, self.bias)
+        best = loss(self.beta.data, self.bias.data)
         for _ in range(NEWTON_STEPS):
             p = self.probabilities(s)
             chosen = np.clip(p[each, arms], 1e-6, 1 - 1e-6)
@@ -85,15 +75,16 @@ class ViewWeights(Part):
             odds = chosen / (1 - chosen)
             slope = rewards - (1 - rewards) * odds
             weight = rewards + (1 - rewards) * odds
-            grad_beta = prior_precision * (self.beta - self._initial) - slope @ d_beta
-            grad_bias = BIAS_PRIOR * self.bias - slope @ d_bias
+            grad_beta = prior_precision * (self.beta.data - self._initial) - slope @ d_beta
+            grad_bias = BIAS_PRIOR * self.bias.data - slope @ d_bias
             step_beta = np.linalg.solve((d_beta * weight[:, None]).T @ d_beta + np.diag(prior_precision), grad_beta)
             step_bias = grad_bias / (weight @ d_bias**2 + BIAS_PRIOR)
             for damping in (1.0, 0.5, 0.25, 0.125, 0.0625):
-                beta, bias = np.maximum(self.beta - damping * step_beta, 0.0), self.bias - damping * step_bias
+                beta = np.maximum(self.beta.data - damping * step_beta, 0.0)
+                bias = self.bias.data - damping * step_bias
                 found = loss(beta, bias)
                 if found < best:
-                    self._beta.data, self._bias.data, best = beta, bias, found
+                    self.beta.data, self.bias.data, best = beta, bias, found
                     break
             else:
                 return

@@ -79,7 +79,8 @@ class KMeansImputer(BaseImputer):
         require(isinstance(self._kmeans, MiniBatchKMeans), "k-means does not fit")
         held = vars(self._kmeans)
         settings = MiniBatchKMeans(self.clusters, n_init=1, random_state=held.get("random_state")).get_params()
-        require(all(held.get(name) == value for name, value in settings.items()), "k-means has other settings")
+        for name, value in settings.items():  # a later scikit-learn may have settings that the file lacks
+            require(held.setdefault(name, value) == value, f"k-means has another {name}")
         if "cluster_centers_" in held:
             centers, counts = held["cluster_centers_"], held["_counts"]
             require(is_array(centers, np.float64, self.clusters, n_features), "centers do not fit")
