@@ -48,9 +48,9 @@ SLOW_FIXTURES = (
     "repeats",  # thousands of logs, of which the estimators' averages are taken
 )
 
-settings.register_profile("ci", derandomize=True)  # what lands is judged on the same examples every time
-if "CI" in os.environ:
-    settings.load_profile("ci")
+settings.register_profile("local", deadline=None)  # no test depends on the clock, and the machine may be busy
+settings.register_profile("ci", deadline=None, derandomize=True)  # what lands is judged on the same examples every time
+settings.load_profile("ci" if "CI" in os.environ else "local")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m and -k select
