@@ -1,5 +1,6 @@
 """Engines that carry out runs: in this process, or in worker processes on this machine. Results come as they finish."""
 
+import gc
 import multiprocessing
 import os
 import traceback
@@ -43,6 +44,7 @@ def run_task(task: RunTask, dataset: Dataset, on_step: OnStep | None = None) -> 
     try:
         stream = task.stream(dataset)
         agent = task.agent(dataset)
+        gc.collect()  # an agent and its lifecycle refer to each other: free the last one before memory is measured
         peak_memory.reset_peak()
         trace = evaluate(agent, stream, progress=on_step or False)
         arm, share = stream.best_constant_arm
