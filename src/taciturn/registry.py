@@ -103,7 +103,7 @@ def method_params(name: str, preset: str | None = None) -> dict[str, Any]:
         if method.family in settings["agents"]:
             params |= settings["agents"]["all"] | settings["agents"][method.family]
         if "imputer" in params:
-            params["imputer_params"] = dict(settings["imputers"][params["imputer"]])
+            params["imputer_params"] = dict(settings["imputers"].get(params["imputer"], {}))
     return params
 
 

@@ -118,3 +118,56 @@ def test_check_agent_fails_on_a_broken_agent(broken):
 
 def test_check_agent_passes_the_unbroken_agent():
     check_agent(Forwarding)
+
+
+class Sums(taciturn.BaseAgent):
+    """Scores an arm by the similarity to rewarded contexts; sound but for what a subclass breaks."""
+
+    def _build(self):
+        part = taciturn.Part()
+        self._sums = part.array("sums", float, "arm", "feature")
+        return {"sums": part}
+
+    def _score(self, node):
+        columns, values = self._contexts[node]
+        return self._sums.data[:, columns] @ values, np.zeros(len(self.arm_names))
+
+    def _learn(self, example, sign=1):
+        columns, values = self._contexts[example.node]
+        self._sums.data[example.arm, columns] += sign * (example.reward - 0.5) * values
+
+    def _unlearn(self, example):
+        self._learn(example, sign=-1)
+
+
+class UnlearnsNothing(Sums):
+    def _unlearn(self, example):
+        pass
+
+
+class ScoresTheFirstArmsOnly(Sums):
+    def _score(self, node):
+        return tuple(part[:3] for part in super()._score(node))
+
+
+class ScoresByTheNumberOfContexts(Sums):
+    def _score(self, node):
+        scores, widths = super()._score(node)
+        return (scores if node < 15 else scores * np.nan), widths
+
+
+def test_check_agent_passes_an_agent_on_the_base_class():
+    check_agent(Sums)
+
+
+@pytest.mark.parametrize(
+    ("broken", "promise"),
+    [
+        (UnlearnsNothing, "a correction leaves the last reward alone"),
+        (ScoresTheFirstArmsOnly, "of shape .3,.; there are 4 arms"),
+        (ScoresByTheNumberOfContexts, "NaN"),
+    ],
+)
+def test_check_agent_fails_on_a_broken_agent_of_the_base_class(broken, promise):
+    with pytest.raises((AgentCheckError, taciturn.TaciturnError), match=promise):
+        check_agent(broken)

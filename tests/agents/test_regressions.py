@@ -6,7 +6,8 @@ from sklearn.naive_bayes import MultinomialNB
 
 import taciturn
 from oracles.zoo import contexts
-from taciturn.errors import TaciturnError
+from taciturn.agents.parts.imputers.base import BaseImputer
+from taciturn.errors import TaciturnError, UnknownName
 
 
 def theta(agent):
@@ -103,3 +104,29 @@ def test_label_spreading_accepts_features_that_are_new_after_a_fit():
     agent = taciturn.make("labelspreading", arms=2, every=2)
     agent.warm_start([{"a": 1.0}, {"b": 1.0}], [0, 1])
     assert agent.decide({"a": 1.0, "c": 0.1}).arm == 0
+
+
+class RefusesSuccess(BaseImputer):
+    def learn(self, example):
+        if example.reward == 1:
+            raise TaciturnError("it refuses")
+
+    def impute(self, node, arm):
+        return 0.5
+
+
+def test_a_refused_correction_labels_the_arms_that_it_labelled_before():
+    """The rollback of a refused correction learned the old reward for arms that had been added since."""
+    agent = taciturn.BILinUCB(arms=2, imputer=RefusesSuccess(), warmup=0)
+    decision = agent.decide([1.0, -1.0])
+    agent.feedback(decision.id, 0.4)
+    agent.add_arm("new")
+    with pytest.raises(TaciturnError, match="refuses"):
+        agent.feedback(decision.id, 1)
+    assert agent.state_dict()["table"]["columns"]["n_arms_known"].tolist() == [2]
+
+
+def test_settings_of_an_imputer_without_any_are_refused():
+    """An imputer that is no dataclass made this an AttributeError."""
+    with pytest.raises(UnknownName, match="parameter of imputer random 'clusters'"):
+        taciturn.BILinUCB(arms=2, imputer="random", imputer_params={"clusters": 3})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from taciturn.agents.parts.part import Part
 from taciturn.agents.table import NodeTable, RowStore, Table
 from taciturn.contracts import SparseRow
+from taciturn.errors import TaciturnError
 
 COLUMNS = {
     "plain": {"dtype": np.int32, "fill": -1},
@@ -297,6 +298,7 @@ AXES = {
     "arms, features": ("arm", "feature"),
     "features, fixed, arms": ("feature", 3, "arm"),
     "fixed": (2,),
+    "arms, features twice": ("arm", "feature", "feature"),
     "not copied": ("arm", "feature"),
 }
 
@@ -377,3 +379,19 @@ def test_a_part_refuses_a_state_that_lacks_something():
         state = {name: value for name, value in part.state_dict().items() if name != key}
         with pytest.raises(ValueError, match="missing"):
             nested_part()[0].load_state_dict(state, 2, 2, 0)
+
+
+@pytest.mark.parametrize("axes", [("arms",), ("arm", "arm"), ("Feature",), (None,)])
+def test_axes_that_do_not_exist_are_refused(axes):
+    with pytest.raises(TaciturnError, match="axes .* are not allowed"):
+        Part().array("sums", float, *axes)
+
+
+def test_a_name_in_a_file_is_used_once():
+    part, table = Part(), Table(2)
+    part.array("sums", float, "arm")
+    table.column("labels", np.int32)
+    with pytest.raises(TaciturnError, match="'sums' already"):
+        part.array("sums", float, "arm")
+    with pytest.raises(TaciturnError, match="'labels' already"):
+        table.column("labels", np.int32)

@@ -134,7 +134,7 @@ class BaseAgent(ABC):
         """The reward to learn for an arm at a silent context; None for nothing."""
 
     def _score_batch(self, rows: list[SparseRow]) -> list[Scores] | None:
-        """The scores of a batch before its first decision; None where earlier decisions of it could change them."""
+        """The scores of all rows of a batch up front; None if deciding one row can change the scores of a later one."""
         return None
 
     # Read-only views.
@@ -233,7 +233,7 @@ class BaseAgent(ABC):
         Arguments:
             x: a 1-d array, a sparse matrix of one row, or {feature: value}.
             neighbors: where you have a graph, the ids of earlier decisions and `warm_start` rows next to this one.
-                Without it the context joins the agent's own graph, by its nearest among those that came so.
+                Without it the context is linked to its k nearest among those that were also given without.
             allowed: the arms that can be chosen this time; all that are not retired if None.
             at: the time, in any unit, if `expire_after` is to be counted in it; otherwise decisions are counted.
         """
@@ -294,20 +294,26 @@ class BaseAgent(ABC):
         try:
             self._add_context(node, near)
             scores, widths = scored or self._score(node)
-            bounds = scores + widths
-            if selectable is not None:
-                bounds = np.where(selectable, bounds, -np.inf)
+            bounds = self._upper_bounds(scores, widths, selectable)
             arm, propensity = argmax_tied(bounds, TIE, policy.times_chosen.data, self.ties == "balance"), 1.0
             if arm < 0 or not policy.deterministic:
                 arm, propensity = policy.sample(bounds, arm)
         except BaseException:
             lifecycle.decisions -= 1
-            lifecycle.retain(np.arange(node))  # a decision that was not made leaves nothing behind
+            lifecycle.retain(np.arange(node))  # a decision that was not made leaves no context behind
             raise
         policy.times_chosen.data[arm] += 1
         table.arm.data[node], table.propensity.data[node] = arm, propensity
         table.scores.data[node], table.widths.data[node] = scores, widths
         return Decision(table.next_id - 1, self._arm_names[arm], scores, widths, propensity)
+
+    def _upper_bounds(self, scores: Any, widths: Any, selectable: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+        """``scores + widths`` (K,), −∞ for arms that cannot be chosen."""
+        bounds = np.add(scores, widths, dtype=float)
+        if bounds.shape != (len(self._arm_names),):
+            name, n_arms = type(self).__name__, len(self._arm_names)
+            raise TaciturnError(f"{name}._score returned arrays of shape {bounds.shape}; there are {n_arms} arms")
+        return bounds if selectable is None else np.where(selectable, bounds, -np.inf)
 
     def _allowed_mask(self, allowed: Any) -> NDArray[np.bool_]:
         """Which arms can be chosen (K,)."""
@@ -523,8 +529,8 @@ class BaseAgent(ABC):
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
         """The agent that `state_dict` describes; `ValueError` where its parts do not fit together."""
         arms, names = state["params"]["arms"], state["arm_names"]
-        n_arms = arms if isinstance(arms, int) else len(arms)
-        require(n_arms <= len(names), "there are fewer arms than at the start")  # a forged range could take all memory
+        n_arms = arms if isinstance(arms, int) else len(arms)  # a forged one could take all memory
+        require(n_arms <= len(names), "there are fewer arms than at the start")
         agent = cls(**state["params"])
         agent.load_state_dict(state)
         return agent

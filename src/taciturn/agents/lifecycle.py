@@ -22,7 +22,7 @@ from taciturn.errors import ForgottenDecision, TaciturnError
 from taciturn.validate import check_choice, check_number
 
 EVICT_SHARE = 64
-"""A full table is relieved of one part in this many at once, so that most decisions need not evict anything."""
+"""When the table is full, max_nodes / 64 contexts are evicted at once, so that most decisions evict none."""
 
 
 class Example(NamedTuple):
@@ -73,7 +73,7 @@ class Lifecycle(Part):
         settings: the agent's parameters.
         rng: draws which contexts are evicted by ``forget="reservoir"``.
         learn, unlearn, impute: the agent's hooks.
-        keep: evicts all nodes but some, everywhere.
+        keep: drops all nodes but some from the table and from all parts.
     """
 
     SAVED: ClassVar[dict[str, str]] = {
@@ -124,7 +124,7 @@ class Lifecycle(Part):
         """Learn the feedback of a decision in place of what was learned before; if that fails nothing has changed."""
         table, before = self._table, int(self._table.state.data[node])
         state = SILENT if reward is None else REWARDED
-        known = float(table.value.data[node])
+        known, n_arms = float(table.value.data[node]), int(table.n_arms_known.data[node])
         if before == state and (reward is None or known == reward):
             return
         if before != PENDING:
@@ -136,7 +136,7 @@ class Lifecycle(Part):
         except BaseException:
             if before != PENDING:
                 if not np.isnan(known):
-                    self.apply(node, known, imputed=before == SILENT)
+                    self.apply(node, known, imputed=before == SILENT, n_arms=n_arms)
                 table.state.data[node] = before
             raise
         table.state.data[node] = state
@@ -151,10 +151,10 @@ class Lifecycle(Part):
             return self._impute(node, int(self._table.arm.data[node])) if silence == "impute" else None
         return float(silence)
 
-    def apply(self, node: int, value: float, *, imputed: bool) -> None:
-        """Learn a value for a decision."""
+    def apply(self, node: int, value: float, *, imputed: bool, n_arms: int | None = None) -> None:
+        """Learn a value for a decision, which labels the first `n_arms` arms at most; by default all there are."""
         table = self._table
-        table.n_arms_known.data[node] = table.n_arms
+        table.n_arms_known.data[node] = table.n_arms if n_arms is None else n_arms
         self._learn(self.example(node, value, imputed=imputed))
         table.value.data[node] = value
 
@@ -235,7 +235,7 @@ class Lifecycle(Part):
     def evict(self, coming: int) -> None:
         """Evict contexts where there are too many for `coming` more under `max_nodes`.
 
-        Pending decisions stay, the newest of them, unless they are half of all there is.
+        The newest max_nodes // 2 pending decisions are never evicted; older pending ones are evicted first.
         """
         table, limit = self._table, self._settings.max_nodes
         if limit is None or table.count + coming <= limit:

@@ -1,4 +1,4 @@
-"""From upper bounds to a choice: which arms can be chosen, how ties are broken, and random choices for later logs."""
+"""Which arms can be chosen, how often each was (ties go to the least chosen), and random choices with propensities."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ from taciturn.system import atomic_write
 
 MAGIC = b"taciturn\x04"  # the last byte is the version of the format
 Kind = TypeVar("Kind", bound=type)
-HOMES = {
+MODULE_OF_TAG = {
     "linucb": "taciturn.agents.linucb",
     "rogcn": "taciturn.agents.rogcn",
     "bilinucb": "taciturn.agents.bilinucb",
@@ -209,8 +209,8 @@ class _Reader:
         return decoders[tag](body)
 
     def _class(self, tag: str) -> _Registered:
-        if tag not in _CLASSES and tag in HOMES:
-            importlib.import_module(HOMES[tag])
+        if tag not in _CLASSES and tag in MODULE_OF_TAG:
+            importlib.import_module(MODULE_OF_TAG[tag])
         if tag not in _CLASSES:
             raise ValueError(f"it holds a {tag}; import the module that defines it first")
         return _CLASSES[tag]

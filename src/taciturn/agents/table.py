@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import Array, Part, in_range, is_array, require
 from taciturn.contracts import STATES, SparseRow
+from taciturn.errors import TaciturnError
 from taciturn.kernels.csr import CSR
 
 PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
@@ -52,6 +53,8 @@ class Table:
         below: int | str | None = None,
     ) -> Array:
         """A new column under a name that stays the same in files; `axes` are those of a row. See `Array`."""
+        if name in self._columns:
+            raise TaciturnError(f"the table has a column {name!r} already; names in a file are used once")
         self._columns[name] = column = Array(dtype, ("node", *axes), fill=fill, new_arm=new_arm, below=below)
         column.allocate({"node": self._capacity, "arm": self.n_arms})
         return column

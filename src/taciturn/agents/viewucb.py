@@ -17,8 +17,8 @@ from taciturn.contracts import SparseRow
 from taciturn.kernels import ridge, views
 from taciturn.validate import check_number
 
-MAX_ANSWERS = 4096
-"""How many of the last answers the weights of the views are fitted to."""
+MAX_REWARDS_FITTED = 4096
+"""How many of the last observed rewards the weights of the views are fitted to."""
 
 ABSENT = -1e3
 """The view scores of an arm that was not there: a probability of zero."""
@@ -35,8 +35,8 @@ class ViewUCB(BaseAgent):
         s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α √(xᵀA_k⁻¹x))
 
     reward 1    the target of ŷ is 1 and that of all other arms 0
-    reward 0    the target of ŷ is 0; the others share the rest as p does, with a weight of `soft_label_weight`, and
-                anew each time the regressions are solved
+    reward 0    the target of ŷ is 0; those of the others are p without ŷ, normalized, with a weight of
+                `soft_label_weight`; they are recomputed each time the regressions are solved
     silence     nothing, but the context is a node of the graph: targets of its neighbors propagate through it
 
     The weights β of the views and the arms' biases b are fitted to the answers that came (`ViewWeights`). A_k = λI +
@@ -163,10 +163,10 @@ class ViewUCB(BaseAgent):
         return count > 0 and (count - self._solver.solved_at) / count >= self.refit_growth
 
     def _refit_view_weights(self) -> None:
-        """Fit the views' weights to the last answers that came to decisions."""
+        """Fit the views' weights to the last rewards that were observed."""
         table, count = self._table, self._table.count
         scored = ~np.isnan(self._view_scores.data[:count, 0, 0])
-        last = np.flatnonzero((table.state.data[:count] == REWARDED) & scored)[-MAX_ANSWERS:]
+        last = np.flatnonzero((table.state.data[:count] == REWARDED) & scored)[-MAX_REWARDS_FITTED:]
         self._view_weights.refit(self._view_scores.data[last], table.arm.data[last], table.value.data[last])
 
     def _update_soft_labels(self) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from taciturn.agents.storage import load
 from taciturn.contracts import Agent, Arm, Dataset, Decision
-from taciturn.errors import TaciturnError, UnknownDecision
+from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownDecision
 from taciturn.experiments.evaluate import evaluate
 from taciturn.streams.stream import Stream
 
@@ -41,6 +41,9 @@ def check_agent(make_agent: AgentFactory) -> None:
         _order_of_feedback_is_free,
         _the_same_feedback_again_changes_nothing,
         _neighbors_may_be_named_at_any_time,
+        _corrections_leave_the_last_reward_alone,
+        _arms_come_and_go,
+        _memory_is_bounded_and_features_come_later,
         _refuses_bad_input_and_stays_as_it_was,
         _learns_something,
     ):
@@ -203,6 +206,66 @@ def _neighbors_may_be_named_at_any_time(make_agent: AgentFactory) -> None:
         _require(np.isfinite(decision.scores).all(), "neighbors may be named, or not, at any time")
         agent.feedback(decision.id, None)
         ids.append(decision.id)
+
+
+def _corrections_leave_the_last_reward_alone(make_agent: AgentFactory) -> None:
+    """Decisions that were rewarded wrongly and corrected count as decisions that were rewarded rightly at once."""
+    corrected: Any = make_agent(arms=ARMS, seed=0)
+    plain: Any = make_agent(arms=ARMS, seed=0)
+    if not hasattr(corrected, "withdraw"):
+        return
+    rows = _rows(toy_data())
+    for agent in (corrected, plain):  # no training in between: networks go on from what they have learned
+        agent.defer_training()
+        ids = [agent.decide(row, allowed=[ARMS[i % 3]]).id for i, row in enumerate(rows[:12])]
+    try:
+        for id in ids:
+            corrected.feedback(id, (0, 1, 0.5)[id % 3])
+        for id in ids[::-1]:
+            corrected.feedback(id, (1, 0, 0.25)[id % 3])
+    except AlreadyAnswered:
+        return  # feedback is final: `_unlearn` is optional
+    for id in ids[::-1]:
+        plain.feedback(id, (1, 0, 0.25)[id % 3])
+    one, two = corrected.decide(rows[20]), plain.decide(rows[20])
+    same = np.allclose(one.scores, two.scores, atol=1e-6) and np.allclose(one.widths, two.widths, atol=1e-6)
+    _require(same, f"a correction leaves the last reward alone: scores are {one.scores} and not {two.scores}")
+    for id in ids[:6]:
+        corrected.withdraw(id)
+    _require(len(corrected.decisions) == 7, "a withdrawn decision is gone")
+    _require(np.isfinite(corrected.decide(rows[21]).scores).all(), "an agent goes on after decisions are withdrawn")
+
+
+def _arms_come_and_go(make_agent: AgentFactory) -> None:
+    agent: Any = make_agent(arms=ARMS, seed=0)
+    if not hasattr(agent, "add_arm"):
+        return
+    rows = _rows(toy_data())
+    for i, row in enumerate(rows[:30]):
+        if i == 10:
+            agent.add_arm("new")
+        if i == 15:
+            agent.add_arm("copy", like="left")
+        if i == 20:
+            agent.retire_arm("middle")
+        decision = agent.decide(row)
+        names = agent.arm_names
+        _require(len(decision.scores) == len(decision.widths) == len(names), "a new arm has a score and a width")
+        _require(np.isfinite(decision.scores).all(), f"scores stay finite when arms are added, not {decision.scores}")
+        _require(i < 20 or decision.arm != "middle", "a retired arm is not chosen")
+        agent.feedback(decision.id, (1, 0, None)[i % 3])
+
+
+def _memory_is_bounded_and_features_come_later(make_agent: AgentFactory) -> None:
+    agent: Any = make_agent(arms=ARMS, seed=0)
+    if not hasattr(agent, "max_nodes"):
+        return
+    agent.max_nodes = 16
+    for i in range(60):
+        decision = agent.decide({f"feature {i % (3 + i // 10)}": 1.0, "always": 0.5})
+        agent.feedback(decision.id, (1, 0, None)[i % 3])
+        _require(len(agent.decisions) <= 16, f"max_nodes=16 bounds the contexts; there are {len(agent.decisions)}")
+        _require(np.isfinite(decision.scores).all(), "scores stay finite when contexts are evicted and features added")
 
 
 def _refuses_bad_input_and_stays_as_it_was(make_agent: AgentFactory) -> None:

@@ -19,7 +19,7 @@ CHUNK = 256
 """How many contexts are rescaled in one deferred step."""
 
 STALE_SHARE = 10
-"""All scales are taken anew once there are one part in this many more contexts: they hardly change."""
+"""All scales are recomputed once the contexts have grown by 1/10: until then they hardly change."""
 
 
 class CGSolver(Part):
@@ -34,7 +34,7 @@ class CGSolver(Part):
 
     Arguments:
         contexts: the contexts at unit length.
-        targets, weights: columns (T, K) of q and m.
+        targets, weights: columns (T, K): the targets q and their weights m of `kernels.views`.
         preparations: called before the equations are set up.
         is_due: whether a solve is due with so many contexts.
     """
@@ -165,7 +165,7 @@ class CGSolver(Part):
         self._stage, self._cg = 0, None
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
-        """Renumber the marks."""
+        """Adjust the numbers of contexts to those that are left."""
         self.solved_at = int(np.searchsorted(nodes, self.solved_at))
         self._scaled_at = int(np.searchsorted(nodes, self._scaled_at))
         self._scaled_to = int(np.searchsorted(nodes, self._scaled_to))
@@ -184,7 +184,7 @@ class CGSolver(Part):
             require(is_array(held, np.float32, *wanted), "conjugate gradients do not fit")
         within = first_cg < self._stage <= first_cg + CG_STEPS
         require(self._stage >= 0 and (cg is not None or not within), "the stage of the solve is not sound")
-        require(0 <= self._scaled_to <= n_nodes and self.solved_at >= 0, "the marks are not sound")
+        require(0 <= self._scaled_to <= n_nodes and self.solved_at >= 0, "the numbers of contexts are not sound")
 
 
 def _flat(array: Array) -> NDArray[np.float32]:

@@ -51,10 +51,10 @@ class NetworkSettings:
 
 
 class GraphEncoder(Part):
-    """H networks with C classes each over one graph: one with a class an arm, or one an arm with two classes.
+    """Graph networks over one graph: either one with a class per arm, or one binary network per arm.
 
     ``labels`` is a column (T,) or (T, H) of the table: the class that each network is trained with, −1 for none. The
-    weights are W1 (D, H, L), W2 (H, L, C).
+    weights of H networks with L hidden units and C classes are W1 (D, H, L) and W2 (H, L, C).
 
     Arguments:
         table: the contexts.
@@ -68,12 +68,10 @@ class GraphEncoder(Part):
     def __init__(self, table: NodeTable, settings: NetworkSettings, rng: np.random.Generator, *, per_arm: bool) -> None:
         super().__init__()
         self._contexts, self._settings, self._rng, self._per_arm = table.contexts, settings, rng, per_arm
-        self.labels = table.column(
-            "labels", np.int32, *(["arm"] if per_arm else []), fill=-1, below=2 if per_arm else "arm"
-        )
         self.graph = self.child("graph", NodeGraph(table.contexts, settings.neighbors))
         heads, classes, hidden = ("arm", 2, settings.hidden) if per_arm else (1, "arm", settings.hidden)
-        self.labels = table.column("labels", np.int32, *(heads,) * per_arm, fill=-1, below=classes)
+        label_axes = ("arm",) if per_arm else ()
+        self.labels = table.column("labels", np.int32, *label_axes, fill=-1, below=classes)
         axes: tuple[tuple[str | int, ...], ...] = (("feature", heads, hidden), (heads, hidden, classes))
         self._w1, self._w2 = (self.array(f"w{i}", np.float32, *axes[i - 1]) for i in (1, 2))
         self._moments = [  # Adam's, of W1 and of W2; a new arm's begin anew

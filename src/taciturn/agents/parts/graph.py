@@ -17,9 +17,9 @@ Floats = NDArray[np.float64]
 class NodeGraph(Part):
     """Nodes are the rows of a `RowStore`, in their order.
 
-    A row that comes with neighbors has edges of weight 1 to them; a row that comes without gets a slot, and joins by
-    similarity to the nearest of the rows that have one. ``adjacency`` is ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``, made
-    when it is first asked for after the graph changed.
+    A row that comes with neighbors has edges of weight 1 to them. A row that comes without enters the lists of nearest
+    neighbors, under the next slot, and has edges by similarity to the nearest of the rows there. ``adjacency`` is
+    ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``, made when it is first asked for after the graph changed.
 
     Arguments:
         contexts: the rows that distances are taken of.

@@ -6,8 +6,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.errors import TaciturnError
+
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Expected rewards (K,) and confidence widths (K,)."""
+
+AXES = ("node", "arm", "feature")
 
 Nearby = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Nodes and how close they are."""
@@ -38,13 +42,16 @@ class Array:
 
     Arguments:
         fill: what new features and rows begin with.
-        new_arm: what a new arm begins with; None is the entries of the arm that it begins like, or `fill`.
+        new_arm: what a new arm begins with; None copies the arm given as `like`, or is `fill` without one.
         below: whole numbers in a file must be from `fill` to below this; "arm" is the number of arms.
     """
 
     def __init__(
         self, dtype: Any, axes: tuple[str | int, ...], *, fill: float, new_arm: float | None, below: int | str | None
     ) -> None:
+        known = all(isinstance(axis, int) or axis in AXES for axis in axes)
+        if not known or axes.count("arm") > 1 or axes.count("node") > 1:
+            raise TaciturnError(f"axes {axes!r} are not allowed; lengths, 'feature' and one 'arm' are")
         self.axes, self.fill, self._new_arm, self._below = axes, fill, new_arm, below
         self.data: NDArray[Any] = np.zeros(self.shape({}), dtype)
 
@@ -57,10 +64,9 @@ class Array:
         self.data = np.full(self.shape(sizes), self.fill, self.data.dtype)
 
     def extend(self, axis: str, length: int) -> None:
-        """More entries along an axis, if it has it."""
+        """More entries along an axis, wherever it has it."""
         if axis in self.axes:
-            along = self.axes.index(axis)
-            more = [(0, length - n if i == along else 0) for i, n in enumerate(self.data.shape)]
+            more = [(0, length - n if name == axis else 0) for name, n in zip(self.axes, self.data.shape, strict=True)]
             self.data = np.pad(self.data, more, constant_values=self.fill)
 
     def add_arm(self, like: int | None) -> None:
@@ -106,6 +112,8 @@ class Part:
 
     def array(self, name: str, dtype: Any, *axes: str | int, new_arm: float | None = None) -> Array:
         """A new array of zeros; an axis is "arm", "feature" or a fixed length. See `Array`."""
+        if name in self._arrays or name in self._children or name in self.SAVED:
+            raise TaciturnError(f"a part has {name!r} already; names in a file are used once")
         self._arrays[name] = array = Array(dtype, axes, fill=0, new_arm=new_arm, below=None)
         return array
 
@@ -136,7 +144,7 @@ class Part:
             part.add_arm(like)
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
-        """Evict all contexts but these nodes, which are renumbered in their order; the table has been already."""
+        """Evict all contexts but these nodes, which are renumbered in their order; called after the table has."""
         for part in self._children.values():
             part.keep(nodes)
 

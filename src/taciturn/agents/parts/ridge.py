@@ -11,12 +11,12 @@ from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import ridge
 
-SAFE = 2.0**-32
-"""Subtracting a context leaves ``1 − xᵀA⁻¹x`` of what is known in its direction, and rounding is ``2⁻⁵²‖x‖²/λ`` there.
-Where the one is not at least a million times the other, too many digits would cancel: the arm is learned afresh."""
+MIN_MARGIN = 2.0**-32
+"""Subtracting a context divides by ``1 − xᵀA⁻¹x``, which carries a rounding error of about ``2⁻⁵²‖x‖²/λ``. Where it is
+not at least ``2⁻³²‖x‖²/λ``, too few digits would be left: the arm is learned afresh from its examples."""
 
-BARELY = 2.0**-50
-"""The same where contexts were evicted: an arm that is learned afresh would lose what they taught."""
+MIN_MARGIN_AFTER_EVICTION = 2.0**-50
+"""Lower where contexts were evicted: an arm that is learned afresh loses what they taught."""
 
 
 class ArmRidge(Part):
@@ -71,8 +71,8 @@ class ArmRidge(Part):
         n_arms = len(example.mask)
         shares = ridge.scores(self.state, *row)[1][:n_arms]
         size = (row.values**2).sum() * self.state.scale[0]
-        enough = (SAFE if self._lifecycle.nothing_evicted else BARELY) * size
-        safe = (1.0 - shares >= enough) | self._copied[:n_arms]
+        enough = (MIN_MARGIN if self._lifecycle.nothing_evicted else MIN_MARGIN_AFTER_EVICTION) * size
+        safe = (1.0 - shares >= enough) | self._copied[:n_arms]  # a copied arm has no examples to learn from
         ridge.update(self.state, *row, -example.targets, example.mask & safe, -1.0)
         relearn = np.zeros(len(self.state.theta), np.bool_)
         relearn[:n_arms] = example.mask & ~safe
@@ -120,7 +120,10 @@ class ArmRidge(Part):
         for array, wanted, shape in zip(held, ridge.new_state(0, 0, 1.0), shapes, strict=True):
             require(is_array(array, wanted.dtype, *shape), "the regressions do not fit")
         require(width >= n_features and (held.folds >= 0).all(), "the regressions are not sound")
-        require(in_range(held.counts, 0, block) and is_array(state["copied"], np.bool_, n_arms), "nor their counts")
+        require(
+            in_range(held.counts, 0, block) and is_array(state["copied"], np.bool_, n_arms),
+            "the counts of the regressions do not fit",
+        )
         self.state, self._copied = held, state["copied"]
 
 

@@ -9,10 +9,10 @@ from taciturn.kernels import views
 Floats = NDArray[np.float64]
 
 INITIAL_SUM = 15.0
-"""What the weights of all views add up to at first; scores are cosines, so this is how sure a perfect match makes."""
+"""What the weights of all views add up to at first: a cosine of 1 in all of them gives a logit of 15."""
 
 BETA_PRIOR, BIAS_PRIOR = 1.0, 30.0
-"""Precision of the Gaussian priors: of β around its first value, relative to its square, and of the biases around 0."""
+"""The priors: β_v ~ N(β₀, β₀² / BETA_PRIOR) around its first value β₀, and b_k ~ N(0, 1 / BIAS_PRIOR)."""
 
 NEWTON_STEPS = 6
 

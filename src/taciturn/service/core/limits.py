@@ -24,7 +24,7 @@ class Limits:
         batch: contexts or rewards in one request.
         arms, agents: arms of an agent, and agents of the service.
         pending: decisions of an agent without feedback.
-        waiting: requests queued for an agent.
+        waiting: decisions queued for an agent, and as many other requests.
         nodes, memory: upper bounds and defaults of an agent's `max_nodes` and `memory_limit` (bytes).
         setting: the largest integer among an agent's other params, which are sizes and repetitions.
         seconds: how long a request may take in all.

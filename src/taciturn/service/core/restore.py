@@ -32,7 +32,7 @@ class SnapshotStore(Protocol):
 
 
 class Restored(NamedTuple):
-    """A session, the positions of its last entry and of its snapshot, and one before the agent's creation."""
+    """A session, and positions in the journal: of its last entry, of its snapshot, and just before its first entry."""
 
     session: Session
     position: int

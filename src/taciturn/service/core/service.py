@@ -120,7 +120,7 @@ class Service:
             self._put_new(name, job)
             return
         if not self.healthy.is_set():
-            raise Unavailable("the service is restoring its agents after an append failed")
+            raise Unavailable("the service is restoring agents from the journal")
         worker = self._workers.get(name)
         if worker is None:
             if name in self._failed:
@@ -228,6 +228,6 @@ class Service:
 
 
 def _positions(worker: Worker, last: int) -> AgentPositions:
-    # in this order, since a snapshot that is written meanwhile sets them in the other
+    # The count is read first, because the thread that writes a snapshot sets `snapshot_at` first.
     changed, snapshot_at = worker.entries_since_snapshot, worker.snapshot_at
     return AgentPositions(worker.created_at, snapshot_at, snapshot_at if changed else last)

@@ -31,13 +31,13 @@ from taciturn.service.core.operations import (
 SERVED_METHODS = {name: method for name, method in METHODS.items() if not method.reference}
 """The methods that can be served: those that decide without being told the right arm."""
 
-MAX_ANSWERS, MAX_ANSWER_CHARS = 10_000, 8_000_000
-"""How many answers to requests with an id are remembered for retries, and their total length."""
+MAX_CACHED_RESPONSES, MAX_CACHED_CHARS = 10_000, 8_000_000
+"""How many responses to requests with an id are kept for retries, and their total length."""
 
 
 @storage.register
 class Session:
-    """An agent and what the service remembers about it. `apply` is the only way in which it changes."""
+    """An agent and what the service remembers about it. It changes by `apply`, and by training that is recorded so."""
 
     tag = "session"
 
@@ -117,7 +117,7 @@ class Session:
     def _remember(self, request_id: str, answer: str) -> None:
         self.answers[request_id] = answer
         self._answer_chars += len(answer)
-        while len(self.answers) > MAX_ANSWERS or self._answer_chars > MAX_ANSWER_CHARS:
+        while len(self.answers) > MAX_CACHED_RESPONSES or self._answer_chars > MAX_CACHED_CHARS:
             self._answer_chars -= len(self.answers.pop(next(iter(self.answers))))
 
     def _create(self, op: Create) -> None:

@@ -14,8 +14,11 @@ from taciturn.service.core.restore import Restored
 from taciturn.service.core.session import Session
 from taciturn.service.journal.commit import Busy, GroupCommit
 
-MAX_IN_FLIGHT, MAX_IN_FLIGHT_LOADED, LOADED = 1, 3, 64
-"""Batches that may wait for the disk while the next is processed: usually, and if so many decisions are queued."""
+MAX_IN_FLIGHT = 1
+"""Batches that may wait for the disk while the next is processed."""
+
+MAX_IN_FLIGHT_LOADED, LOADED = 3, 64
+"""The same where at least `LOADED` decisions, rewards and queries have been queued since the last batch."""
 
 MAX_RESULT_DELAY = 0.002
 """Seconds that results may wait for more rewards to be learned in the same batch."""

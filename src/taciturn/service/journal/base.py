@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 
 class Journal(Protocol):
-    """An append-only log of entries. One process writes; its calls come from one thread at a time."""
+    """An append-only log of entries. One process writes; calls may come from several threads, one at a time."""
 
     def append(self, entries: Sequence[Entry]) -> int:
         """Write all entries or none, durably, and return the position of the last."""

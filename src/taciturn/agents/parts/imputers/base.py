@@ -1,6 +1,7 @@
 """What an imputer is: it fills in the reward that silence withheld."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from taciturn.agents.table import NodeTable
 
 
 class BaseImputer(Part, ABC):
-    """An imputer of your own fills in `impute`, and `learn` and `unlearn` if it learns.
+    """An imputer of your own, a dataclass of its settings, fills in `impute`, and `learn` and `unlearn` if it learns.
 
     It is a parameter of an agent, which builds a copy of it. Columns that it adds to the table grow, are evicted from
     and saved without further code; other state goes into ``state_dict``, as for every part. Contexts are known by their
@@ -53,6 +54,7 @@ def _restored(kind: type[BaseImputer], state: dict[str, Any]) -> BaseImputer:
     return imputer
 
 
+@dataclass(kw_only=True, eq=False)
 class RandomImputer(BaseImputer):
     """A random reward, uniform from 0 to 1: the baseline that shows what the bound is worth."""
 
