@@ -510,7 +510,7 @@ class BaseAgent(ABC):
         return dict(zip(RNG_STREAMS, (self._rng, self._policy_rng, self._evict_rng), strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a file holds of an agent. The keys are the file format."""
+        """All that a file holds of an agent; arrays are live, so copy what you keep. The keys are the file format."""
         names, table, parts = self._reader.names, self._table, self._parts  # which add their columns to the table
         return {
             "params": self.params,

@@ -10,7 +10,7 @@ from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers import imputer_from
 from taciturn.agents.parts.part import Part, Scores
-from taciturn.agents.parts.ridge import ArmRidge, WarmUp
+from taciturn.agents.parts.ridge import ArmRidge, WarmUp, check_linear
 from taciturn.validate import check_choice, check_number
 
 
@@ -44,9 +44,7 @@ class BILinUCB(BaseAgent):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        check_number("alpha", self.alpha, 0)
-        check_number("ridge", self.ridge, 1e-9)
-        check_choice("normalize_theta", self.normalize_theta, (True, False))
+        check_linear(alpha=self.alpha, ridge=self.ridge, normalize_theta=self.normalize_theta)
         check_number("warmup", self.warmup, 0, whole=True)
         check_choice("bounded", self.bounded, (True, False))
         imputer_from(self.imputer, self.imputer_params)

@@ -9,11 +9,11 @@ from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.encoder import GraphEncoder, NetworkSettings
 from taciturn.agents.parts.part import Part, Scores
-from taciturn.agents.parts.ridge import WarmUp, unit
+from taciturn.agents.parts.ridge import WarmUp, check_linear, unit
 from taciturn.contracts import ContextSpace
 from taciturn.kernels.gcn import to_unit_length
 from taciturn.kernels.ridge import normal_equations
-from taciturn.validate import check_choice, check_number
+from taciturn.validate import check_number
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,9 +48,7 @@ class GCNUCB(NetworkSettings, BaseAgent):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        check_number("alpha", self.alpha, 0)
-        check_number("ridge", self.ridge, 1e-9)
-        check_choice("normalize_theta", self.normalize_theta, (True, False))
+        check_linear(alpha=self.alpha, ridge=self.ridge, normalize_theta=self.normalize_theta)
         check_number("warmup", self.warmup, 0, whole=True)
         self._network = self.network_settings()
 

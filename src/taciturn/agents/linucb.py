@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.part import Part, Scores
-from taciturn.agents.parts.ridge import ArmRidge
+from taciturn.agents.parts.ridge import ArmRidge, check_linear
 from taciturn.contracts import ContextSpace, SparseRow
-from taciturn.validate import check_choice, check_number
 
 
 @dataclass(kw_only=True, eq=False)
@@ -39,9 +38,7 @@ class LinUCB(BaseAgent):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        check_number("alpha", self.alpha, 0)
-        check_number("ridge", self.ridge, 1e-9)
-        check_choice("normalize_theta", self.normalize_theta, (True, False))
+        check_linear(alpha=self.alpha, ridge=self.ridge, normalize_theta=self.normalize_theta)
 
     def _build(self) -> dict[str, Part]:
         self._ridge = ArmRidge(self._contexts, self._lifecycle, self.ridge)

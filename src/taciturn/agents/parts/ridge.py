@@ -10,6 +10,7 @@ from taciturn.agents.parts.part import Part, Scores, in_range, is_array, require
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import ridge
+from taciturn.validate import check_choice, check_number
 
 MIN_MARGIN = 2.0**-32
 """Subtracting a context divides by ``1 − xᵀA⁻¹x``, which carries a rounding error of about ``2⁻⁵²‖x‖²/λ``. Where it is
@@ -169,6 +170,13 @@ class WarmUp(Part):
             self.linucb = None
             self._children.clear()
         super().load_state_dict(state, n_arms, n_features, n_nodes)
+
+
+def check_linear(*, alpha: object, ridge: object, normalize_theta: object) -> None:
+    """Raise on parameters of ridge regressions that are not allowed."""
+    check_number("alpha", alpha, 0)
+    check_number("ridge", ridge, 1e-9)
+    check_choice("normalize_theta", normalize_theta, (True, False))
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
