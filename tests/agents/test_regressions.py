@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.naive_bayes import MultinomialNB
 
 import taciturn
 from oracles.zoo import contexts
 from taciturn.agents.parts.imputers.base import BaseImputer
 from taciturn.errors import TaciturnError, UnknownName
+from taciturn.registry import METHODS
 
 
 def theta(agent):
@@ -130,3 +132,71 @@ def test_settings_of_an_imputer_without_any_are_refused():
     """An imputer that is no dataclass made this an AttributeError."""
     with pytest.raises(UnknownName, match="parameter of imputer random 'clusters'"):
         taciturn.BILinUCB(arms=2, imputer="random", imputer_params={"clusters": 3})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_contexts_of_zeros_are_contexts(name):
+    """ViewUCB could not reshape the coefficients of no features."""
+    agent = taciturn.make(name, arms=2)
+    agent.warm_start([[0.0, 0.0], [1.0, 0.0]], [0, 1])
+    for x in ([0.0, 0.0], [1.0, 0.0], sp.csr_matrix((1, 2))):
+        decision = agent.decide(x)
+        assert np.isfinite(decision.scores).all()
+        agent.feedback(decision.id, 1)
+    assert len(agent.decide_batch(np.zeros((3, 2)))) == 3
+
+
+def test_a_sparse_row_that_names_columns_out_of_range_is_refused():
+    """Kernels read wherever the column said."""
+    row = sp.csr_matrix([[0.0, 1.0, 2.0]])
+    row.indices = np.array([1, 900_000_000], np.int32)
+    row.has_canonical_format = True
+    for kind in (taciturn.ViewUCB, taciturn.LinUCB):
+        with pytest.raises(TaciturnError, match="column that does not exist"):
+            kind(arms=2).decide(row)
+    with pytest.raises(TaciturnError, match="4294967296 features"):
+        taciturn.make("majority", arms=2).decide(sp.csr_matrix((1, 2**32)))
+
+
+def test_numbers_of_arms_of_any_integer_type_are_saved_and_loaded(tmp_path):
+    """A file with a NumPy integer as its number of arms could not be read."""
+    for arms in (np.int64(3), np.uint8(3), 3):
+        agent = taciturn.LinUCB(arms=arms)
+        agent.decide([1.0])
+        agent.save(tmp_path / "agent")
+        assert taciturn.load(tmp_path / "agent").arm_names == (0, 1, 2)
+
+
+def test_the_right_arm_is_checked_before_anything_is_unlearned():
+    agent = taciturn.make("oracle-full", arms=2)
+    (labelled,) = agent.warm_start([[1.0]], [0])
+    decision = agent.decide([1.0])
+    agent.feedback(decision.id, 1)
+    with pytest.raises(TaciturnError, match="unknown arm"):
+        agent.reveal(decision.id, "nobody")
+    assert agent.state(decision.id) == "rewarded"
+    with pytest.raises(TaciturnError, match="labelled row"):
+        agent.reveal(labelled, 1)
+
+
+class Imputes(BaseImputer):
+    value = 0.5
+
+    def impute(self, node, arm):
+        return self.value
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1e300])
+def test_an_imputed_reward_that_is_no_number_is_refused(value):
+    imputer = Imputes()
+    imputer.value = value
+    agent = taciturn.BILinUCB(arms=2, imputer=imputer, bounded=False, warmup=0)
+    decision = agent.decide([1.0])
+    with pytest.raises(TaciturnError, match="was imputed"):
+        agent.feedback(decision.id, None)
+    assert agent.state(decision.id) == "pending"
+
+
+def test_a_feature_named_nan_is_refused():
+    with pytest.raises(TaciturnError, match="named NaN"):
+        taciturn.LinUCB(arms=2).decide({float("nan"): 1.0})

@@ -1,5 +1,6 @@
 """Files of agents: equal bytes for equal state, damage and forgery refused, and nothing in them but registered tags."""
 
+import copy
 import enum
 import hashlib
 import json
@@ -95,7 +96,7 @@ def objects(value):
             yield from objects(item)
 
 
-OWN_TAGS = {*storage.HOMES, "imputer/gcn", "imputer/kmeans", "imputer/random", "imputer/classifier"}
+OWN_TAGS = {*storage.MODULE_OF_TAG, "imputer/gcn", "imputer/kmeans", "imputer/random", "imputer/classifier"}
 
 
 @pytest.mark.parametrize("name", [*AGENTS, "oracle-full", "imputer object"])
@@ -421,3 +422,21 @@ class Colour(enum.IntEnum):
 def test_arm_names_that_would_be_loaded_as_another_type_are_refused(tmp_path):
     with pytest.raises(TaciturnError, match="Colour cannot be saved"):
         taciturn.LinUCB(arms=list(Colour)).save(tmp_path / "agent.taciturn")
+
+
+def test_feature_names_in_a_file_are_unique_and_as_many_as_features():
+    """A name twice led to a column that was not there, and kernels read behind their arrays."""
+    agent = taciturn.ViewUCB(arms=2)
+    agent.decide({"x": 1.0, "y": 1.0})
+    for names in (["x", "y", "y"], ["x", "x"], ["x"]):
+        with pytest.raises(ValueError, match="names of the features"):
+            taciturn.ViewUCB.from_state_dict(agent.state_dict() | {"feature_names": names})
+
+
+def test_contexts_in_a_file_are_as_small_as_contexts_may_be():
+    agent = taciturn.ViewUCB(arms=2)
+    agent.decide({"x": 1.0})
+    state = copy.deepcopy(agent.state_dict())
+    state["parts"]["unit_contexts"]["values"][0] = 1e30
+    with pytest.raises(ValueError, match="values are not allowed"):
+        taciturn.ViewUCB.from_state_dict(state)

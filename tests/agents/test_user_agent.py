@@ -169,3 +169,51 @@ def test_a_warm_start_that_is_refused_half_way_leaves_nothing_behind(before):
     for name, array in mine["table"]["contexts"].items():
         np.testing.assert_array_equal(array, theirs["table"]["contexts"][name])
     assert mine["lifecycle"]["decisions"] == theirs["lifecycle"]["decisions"]
+
+
+class BuildsWhat(taciturn.BaseAgent):
+    """Returns from `_build` what a test says."""
+
+    parts = None
+
+    def _build(self):
+        return self.parts(self) if callable(self.parts) else self.parts
+
+    def _score(self, node):
+        return np.zeros(2), np.zeros(2)
+
+    def _learn(self, example):
+        pass
+
+
+PART = taciturn.Part()
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (None, "a dict of parts is needed"),
+        (PART, "a dict of parts is needed"),
+        ({"x": np.zeros(2)}, "must be a Part"),
+        ({"one": PART, "two": PART}, "must be a Part of its own"),
+        (lambda _: {"x": taciturn.Part().array("a", float, "node")}, "use self._table.column"),
+        (lambda agent: {"x": agent._table.column("a", float, "feature")}, "sparse contexts are self._contexts"),
+    ],
+)
+def test_parts_that_cannot_be_are_named_each_time(parts, message):
+    """A `_build` that failed once left an agent without parts, which decided on."""
+    agent = BuildsWhat(arms=2)
+    agent.parts = parts
+    for _ in range(2):
+        with pytest.raises(TaciturnError, match=message):
+            agent.decide([1.0])
+
+
+def test_a_tag_belongs_to_one_class(tmp_path):
+    with pytest.raises(TaciturnError, match="'linucb' belongs to taciturn"):
+        type("Mine", (BuildsWhat,), {"tag": "linucb"})
+    first = type("Notebook", (BuildsWhat,), {"parts": {}})
+    agent = first(arms=2)
+    type("Notebook", (BuildsWhat,), {"parts": {}})
+    with pytest.raises(TaciturnError, match="another class took its tag"):
+        agent.save(tmp_path / "agent")

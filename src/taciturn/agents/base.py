@@ -214,6 +214,8 @@ class BaseAgent(ABC):
     def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
         """Bytes for so many features once all arms have learned, with `max_nodes` contexts if it is set."""
         check_number("dimension", dimension, 0, whole=True)
+        if arms is not None:
+            check_number("arms", arms, 1, whole=True)
         sizes = (len(self._arm_names) if arms is None else arms, dimension, self.max_nodes or 0)
         n_arms, _, n_nodes = sizes
         return int(self._parts.nbytes(*sizes) + self._contexts.nbytes(*sizes) + self._table.nbytes(n_arms, n_nodes))
@@ -451,9 +453,12 @@ class BaseAgent(ABC):
     def _parts(self) -> Part:
         """The part that holds all others."""
         if self._root is None:
-            self._root = Part()
-            for name, part in self._build().items():
-                self._root.child(name, part)
+            root, parts = Part(), self._build()
+            if not isinstance(parts, dict):
+                raise TaciturnError(f"{type(self).__name__}._build returned {parts!r}; a dict of parts is needed")
+            for name, part in parts.items():
+                root.child(name, part)
+            self._root = root
         return self._root
 
     def _ensure_features(self, n_features: int) -> None:
@@ -529,7 +534,7 @@ class BaseAgent(ABC):
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
         """The agent that `state_dict` describes; `ValueError` where its parts do not fit together."""
         arms, names = state["params"]["arms"], state["arm_names"]
-        n_arms = arms if isinstance(arms, int) else len(arms)  # a forged one could take all memory
+        n_arms = arms if isinstance(arms, int | np.integer) else len(arms)  # a forged one could take all memory
         require(n_arms <= len(names), "there are fewer arms than at the start")
         agent = cls(**state["params"])
         agent.load_state_dict(state)

@@ -19,7 +19,7 @@ from taciturn.agents.parts.part import Part
 from taciturn.agents.table import PENDING, REWARDED, SILENT, NodeTable
 from taciturn.agents.validation import known_id
 from taciturn.errors import ForgottenDecision, TaciturnError
-from taciturn.validate import check_choice, check_number
+from taciturn.validate import LARGEST, check_choice, check_number
 
 EVICT_SHARE = 64
 """When the table is full, max_nodes / 64 contexts are evicted at once, so that most decisions evict none."""
@@ -148,7 +148,10 @@ class Lifecycle(Part):
         """What to learn from silence at a context; None for nothing."""
         silence = self._settings.silence
         if isinstance(silence, str):
-            return self._impute(node, int(self._table.arm.data[node])) if silence == "impute" else None
+            value = self._impute(node, int(self._table.arm.data[node])) if silence == "impute" else None
+            if value is not None and not abs(value) <= LARGEST:  # false for NaN too
+                raise TaciturnError(f"a reward of {value!r} was imputed; a finite number is needed")
+            return value
         return float(silence)
 
     def apply(self, node: int, value: float, *, imputed: bool, n_arms: int | None = None) -> None:

@@ -13,9 +13,10 @@ from taciturn.agents import validation
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.part import Part, Scores
-from taciturn.agents.table import REWARDED
+from taciturn.agents.table import LABELLED, REWARDED
 from taciturn.agents.viewucb import ViewUCB
 from taciturn.contracts import Arm
+from taciturn.errors import AlreadyAnswered
 from taciturn.validate import check_number
 
 
@@ -140,8 +141,10 @@ class OracleFull(ViewUCB):
 
     def reveal(self, id: int, arm: Arm) -> None:
         """Say which arm would have been right."""
-        node = self._lifecycle.find(id)
+        node, right = self._lifecycle.find(id), validation.arm_index(arm, self._arm_index)
+        if self._table.state.data[node] == LABELLED:
+            raise AlreadyAnswered(f"decision {id} is a labelled row of warm_start; its arm is known")
         self._lifecycle.revert(node)
-        self._table.arm.data[node] = validation.arm_index(arm, self._arm_index)
+        self._table.arm.data[node] = right
         self._lifecycle.apply(node, 1.0, imputed=False)
         self._table.state.data[node] = REWARDED

@@ -50,6 +50,8 @@ def register(kind: Kind, dump: Callable[[Any], Any] | None = None, restore: Call
     anything: Any = kind
     if "tag" not in vars(kind):
         anything.tag = f"{kind.__module__}:{kind.__qualname__}"
+    if kind.__module__ != MODULE_OF_TAG.get(anything.tag, kind.__module__):
+        raise TaciturnError(f"the tag {anything.tag!r} belongs to taciturn; give {kind.__qualname__} another")
     _CLASSES[anything.tag] = _Registered(
         kind,
         dump or (lambda value: value.state_dict()),
@@ -170,6 +172,8 @@ class _Writer:
         known = _CLASSES.get(getattr(kind, "tag", ""))
         if known is not None and known.kind is kind:
             return {"object": value.tag, "state": self.encode(known.dump(value))}
+        if known is not None:
+            raise TaciturnError(f"a {kind.__name__} cannot be saved: another class took its tag {value.tag!r} later")
         raise TaciturnError(f"an agent that holds a {kind.__name__} cannot be saved; arrays and plain values can")
 
 

@@ -14,6 +14,7 @@ from taciturn.agents.parts.part import Array, Part, in_range, is_array, require
 from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import TaciturnError
 from taciturn.kernels.csr import CSR
+from taciturn.validate import LARGEST
 
 PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
 
@@ -53,6 +54,8 @@ class Table:
         below: int | str | None = None,
     ) -> Array:
         """A new column under a name that stays the same in files; `axes` are those of a row. See `Array`."""
+        if "feature" in axes:
+            raise TaciturnError(f"column {name!r} cannot have the axis 'feature'; sparse contexts are self._contexts")
         if name in self._columns:
             raise TaciturnError(f"the table has a column {name!r} already; names in a file are used once")
         self._columns[name] = column = Array(dtype, ("node", *axes), fill=fill, new_arm=new_arm, below=below)
@@ -184,7 +187,8 @@ class RowStore(Part):
         require(is_array(indptr, np.int64, n_nodes + 1) and indptr[0] == 0, "the rows' offsets do not fit")
         require((np.diff(indptr) >= 0).all(), "the rows' offsets fall")
         require(is_array(columns, np.int32, int(indptr[-1])) and in_range(columns, 0, n_features), "columns do not fit")
-        require(is_array(values, np.float64, int(indptr[-1])) and np.isfinite(values).all(), "values do not fit")
+        require(is_array(values, np.float64, int(indptr[-1])), "values do not fit")
+        require((np.abs(values) <= LARGEST).all(), "values are not allowed")
         self.count, self.n_features = n_nodes, n_features
         self._indptr, self._columns, self._values = indptr, columns, values
 

@@ -110,8 +110,9 @@ class ViewUCB(BaseAgent):
         values = values / length if length > 0 else values
         self._unit.append(SparseRow(columns, values))
         self._graph.add(node, neighbors)
-        theta, projected = self._solver.unit_theta.data[columns], self._solver.projected.data[node]
-        projected[...] = (values.astype(np.float32) @ theta.reshape(len(columns), -1)).reshape(projected.shape)
+        theta, projected = self._solver.unit_theta.data, self._solver.projected.data[node]
+        theta = theta.reshape(len(theta), -1)[columns]  # (entries, V·K)
+        projected[...] = (values.astype(np.float32) @ theta).reshape(projected.shape)
 
     def _score(self, node: int) -> Scores:
         solver, contexts, weights = self._solver, self._unit, self._view_weights

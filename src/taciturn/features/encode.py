@@ -13,6 +13,7 @@ from taciturn.errors import InvalidContext
 from taciturn.kernels.select import first_invalid, nonzeros
 from taciturn.validate import LARGEST
 
+MAX_FEATURES = np.iinfo(np.int32).max
 NEEDED = f"a finite number is needed, of at most {LARGEST:g}"
 
 
@@ -39,7 +40,7 @@ class ContextReader:
         """Take over what a file says of the features."""
         self.n_features = n_features
         self.names = None if names is None else {name: i for i, name in enumerate(names)}
-        if names is not None and len(self.names or ()) != n_features:
+        if names is not None and not len(names) == len(self.names or ()) == n_features:
             raise ValueError("the names of the features do not fit")
 
     def read(self, context: Any) -> Reading:
@@ -92,6 +93,8 @@ class ContextReader:
                 raise InvalidContext(f"feature {name!r} is {value!r}; {NEEDED}")
         names = self.names or {}
         new = [name for name in context if name not in names]
+        if any(name != name for name in new):  # noqa: PLR0124 - NaN
+            raise InvalidContext("a feature is named NaN, which is not equal to itself; give it another name")
         opened = {name: len(names) + i for i, name in enumerate(new)}
         columns = np.array([names[name] if name in names else opened[name] for name in context], np.int32)
         values = np.fromiter(context.values(), float, len(context))
@@ -106,7 +109,10 @@ def _read_sparse(context: Any) -> tuple[SparseRow, int]:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    return _checked(matrix.indices.astype(np.int32), matrix.data, int(matrix.shape[-1]))
+    columns, n_features = matrix.indices, int(matrix.shape[-1])
+    if len(columns) and not (columns.min() >= 0 and columns.max() < n_features):
+        raise InvalidContext(f"the sparse context names a column that does not exist; there are {n_features}")
+    return _checked(columns.astype(np.int32), matrix.data, n_features)
 
 
 def _read_dense(context: Any) -> tuple[SparseRow, int]:
@@ -125,6 +131,8 @@ def _read_dense(context: Any) -> tuple[SparseRow, int]:
 def _checked(columns: NDArray[np.int32], values: NDArray[Any], n_features: int) -> tuple[SparseRow, int]:
     if n_features == 0:
         raise InvalidContext("the context is empty: it has no features")
+    if n_features > MAX_FEATURES:
+        raise InvalidContext(f"the context has {n_features} features; at most {MAX_FEATURES} can be told apart")
     if values.dtype.kind not in "biuf":
         raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
     floats = np.asarray(values, dtype=float)

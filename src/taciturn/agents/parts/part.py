@@ -112,6 +112,8 @@ class Part:
 
     def array(self, name: str, dtype: Any, *axes: str | int, new_arm: float | None = None) -> Array:
         """A new array of zeros; an axis is "arm", "feature" or a fixed length. See `Array`."""
+        if "node" in axes:
+            raise TaciturnError(f"array {name!r} cannot have the axis 'node'; use self._table.column({name!r}, …)")
         if name in self._arrays or name in self._children or name in self.SAVED:
             raise TaciturnError(f"a part has {name!r} already; names in a file are used once")
         self._arrays[name] = array = Array(dtype, axes, fill=0, new_arm=new_arm, below=None)
@@ -119,6 +121,8 @@ class Part:
 
     def child(self, name: str, part: AnyPart) -> AnyPart:
         """Add a part to this one."""
+        if not isinstance(part, Part) or any(part is other for other in self._children.values()):
+            raise TaciturnError(f"{name!r} must be a Part of its own, not {part!r}")
         self._children[name] = part
         return part
 
