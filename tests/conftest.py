@@ -48,6 +48,19 @@ SLOW_FIXTURES = (
     "repeats",  # thousands of logs, of which the estimators' averages are taken
 )
 
+# Coverage is not measured in these: what they run is compiled or measured elsewhere, and tracing doubles their time.
+UNTRACED_TESTS = (
+    "golden",
+    "kernels",
+    "test_reproduction.py",
+    "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",
+    "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",
+    "agents/test_eviction.py::test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run",
+    "agents/test_transcriptions.py",
+    "experiments/test_late.py",
+    "service/test_crash.py",
+)
+
 settings.register_profile("local", deadline=None)  # no test depends on the clock, and the machine may be busy
 settings.register_profile("ci", deadline=None, derandomize=True)  # what lands is judged on the same examples every time
 settings.load_profile("ci" if "CI" in os.environ else "local")
@@ -56,27 +69,45 @@ settings.load_profile("ci" if "CI" in os.environ else "local")
 @pytest.hookimpl(tryfirst=True)  # before -m and -k select
 def pytest_collection_modifyitems(config, items):
     """Mark the slow tests, and refuse entries of the tables that match none."""
-    unmatched = {*SLOW_TESTS, *SLOW_FIXTURES}
+    unmatched = {*SLOW_TESTS, *SLOW_FIXTURES, *UNTRACED_TESTS}
     for item in items:
-        if matching := entries_matching(item):
+        slow, untraced = (
+            entries_matching(item, SLOW_TESTS) | slow_fixtures(item),
+            entries_matching(item, UNTRACED_TESTS),
+        )
+        unmatched -= slow | untraced
+        if slow:
             item.add_marker(pytest.mark.slow)
-            unmatched -= matching
+        if untraced:
+            item.add_marker(pytest.mark.no_cover)
     whole_suite = [config.rootpath / argument for argument in config.args] == [HERE]
     if unmatched and whole_suite and not config.getoption("lf", default=False):
-        message = f"tests/conftest.py: no test matches these entries of the slow tests: {sorted(unmatched)}"
+        message = f"tests/conftest.py: no test matches these entries of its tables: {sorted(unmatched)}"
         # Reported as a collection error, because pytest-xdist loses the text of an exception raised in its workers.
         config.hook.pytest_collectreport(report=pytest.CollectReport("tests/conftest.py", "failed", message, []))
 
 
-def entries_matching(item):
-    """The entries of `SLOW_TESTS` and `SLOW_FIXTURES` that make this test slow."""
+def entries_matching(item, table):
+    """The entries of a table that name this test."""
     path = item.path.relative_to(HERE)
     places = {path.as_posix(), *(parent.as_posix() for parent in path.parents)}
     name = f"{path.as_posix()}::{item.name}"
+    return {entry for entry in table if entry in places or ("::" in entry and name.startswith(entry))}
+
+
+def slow_fixtures(item):
+    """The entries of `SLOW_FIXTURES` that this test uses, or gets by a parameter."""
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     used = {*getattr(item, "fixturenames", ()), *(value for value in parameters if isinstance(value, str))}
-    by_name = {entry for entry in SLOW_TESTS if entry in places or ("::" in entry and name.startswith(entry))}
-    return by_name | used.intersection(SLOW_FIXTURES)
+    return used.intersection(SLOW_FIXTURES)
+
+
+@pytest.fixture(autouse=True)
+def untraced_children(request, monkeypatch):
+    """Processes that a test without coverage starts are not traced either."""
+    if request.node.get_closest_marker("no_cover"):
+        for name in [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]:
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def answers(exclusive, seed=0, count=400, views=3, arms=4):
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_refit_maximizes_the_posterior(exclusive):
     scores, chosen, rewards, fitted = answers(exclusive)
-    first = fitted.beta.copy()
+    first = fitted.beta.data.copy()
     for _ in range(10):
         fitted.refit(scores, chosen, rewards)
 
@@ -41,8 +41,8 @@ def test_refit_maximizes_the_posterior(exclusive):
 
     bounds = [(0, None)] * 3 + [(None, None)] * 4
     best = minimize(loss, np.concatenate([first, np.zeros(4)]), bounds=bounds)
-    assert loss(np.concatenate([fitted.beta, fitted.bias])) < best.fun + 0.1
-    assert fitted.beta[0] > fitted.beta[2] > fitted.beta[1], "informative views have larger weights"
+    assert loss(np.concatenate([fitted.beta.data, fitted.bias.data])) < best.fun + 0.1
+    assert fitted.beta.data[0] > fitted.beta.data[2] > fitted.beta.data[1], "informative views have larger weights"
 
 
 def test_an_arm_that_was_absent_from_all_answers_changes_no_weight():
@@ -51,12 +51,12 @@ def test_an_arm_that_was_absent_from_all_answers_changes_no_weight():
     fitted.refit(scores, chosen, rewards)
     grown.add_arm(None)
     grown.refit(np.pad(scores, ((0, 0), (0, 0), (0, 1)), constant_values=ABSENT), chosen, rewards)
-    np.testing.assert_allclose(grown.beta, fitted.beta, rtol=1e-9)
-    np.testing.assert_allclose(grown.bias, [*fitted.bias, 0.0], rtol=1e-9)
+    np.testing.assert_allclose(grown.beta.data, fitted.beta.data, rtol=1e-9)
+    np.testing.assert_allclose(grown.bias.data, [*fitted.bias.data, 0.0], rtol=1e-9)
 
 
 def test_refit_without_answers_changes_nothing():
     *_, fitted = answers(exclusive=True)
-    before = fitted.beta.copy()
+    before = fitted.beta.data.copy()
     fitted.refit(np.zeros((0, 3, 4), np.float32), np.zeros(0, np.int32), np.zeros(0))
-    np.testing.assert_array_equal(fitted.beta, before)
+    np.testing.assert_array_equal(fitted.beta.data, before)

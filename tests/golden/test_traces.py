@@ -13,7 +13,8 @@ from golden import traces
 @pytest.fixture(scope="module")
 def now(tmp_path_factory):
     file = tmp_path_factory.mktemp("golden") / "traces.npz"
-    environment = {**os.environ, **traces.ENVIRONMENT}
+    untraced = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
+    environment = {**untraced, **traces.ENVIRONMENT}
     subprocess.run([sys.executable, traces.__file__, file], check=True, env=environment, timeout=900)
     return np.load(file)
 
