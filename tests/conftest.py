@@ -28,6 +28,8 @@ SLOW_TESTS = (
     "agents/test_eviction.py::test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run",  # long runs
     "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",  # loads a file thousands of times
     "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",  # likewise
+    "datasets/test_fetch.py",  # starts pip
+    "experiments/test_runner.py",  # runs experiments
     "experiments/test_engines.py",  # starts and kills worker processes
     "experiments/test_ray.py",  # starts Ray
     "experiments/test_reproduce.py",  # the report on the whole paper
