@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from taciturn.agents.base import BaseAgent
 from taciturn.agents.storage import load
 from taciturn.contracts import Agent, Arm, Dataset, Decision
 from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownDecision
@@ -212,7 +213,7 @@ def _corrections_leave_the_last_reward_alone(make_agent: AgentFactory) -> None:
     """Decisions that were rewarded wrongly and corrected count as decisions that were rewarded rightly at once."""
     corrected: Any = make_agent(arms=ARMS, seed=0)
     plain: Any = make_agent(arms=ARMS, seed=0)
-    if not hasattr(corrected, "withdraw"):
+    if not isinstance(corrected, BaseAgent):
         return
     rows = _rows(toy_data())
     for agent in (corrected, plain):  # no training in between: networks go on from what they have learned
@@ -238,7 +239,7 @@ def _corrections_leave_the_last_reward_alone(make_agent: AgentFactory) -> None:
 
 def _arms_come_and_go(make_agent: AgentFactory) -> None:
     agent: Any = make_agent(arms=ARMS, seed=0)
-    if not hasattr(agent, "add_arm"):
+    if not isinstance(agent, BaseAgent):
         return
     rows = _rows(toy_data())
     for i, row in enumerate(rows[:30]):
@@ -258,7 +259,7 @@ def _arms_come_and_go(make_agent: AgentFactory) -> None:
 
 def _memory_is_bounded_and_features_come_later(make_agent: AgentFactory) -> None:
     agent: Any = make_agent(arms=ARMS, seed=0)
-    if not hasattr(agent, "max_nodes"):
+    if not isinstance(agent, BaseAgent):
         return
     agent.max_nodes = 16
     for i in range(60):
