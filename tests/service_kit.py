@@ -42,6 +42,13 @@ class MemoryJournal:
     def drop_key(self, name):
         return self._keys.pop(name, None) is not None
 
+    responsive = True
+
+    def probe(self):
+        if self.failing:
+            self.failing -= 1
+            raise JournalUnavailable("the disk is full")
+
     def close(self):
         pass
 

@@ -34,6 +34,10 @@ class AlreadyAnswered(TaciturnError):
     """Feedback for a decision whose feedback is final: it is labelled, or the agent cannot undo what it learned."""
 
 
+class RequestIdReused(TaciturnError):
+    """A request id that was used before, for another request."""
+
+
 class UnknownName(TaciturnError):
     """A data set, method or preset that is not in its table."""
 

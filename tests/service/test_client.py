@@ -66,7 +66,7 @@ def equal(one, other):
 
 
 def test_same_methods_and_results_as_a_local_agent(client, tmp_path):
-    remote = client.create("verbs", arms=ARMS, kind="linucb", epsilon=0.2, seed=3)
+    remote = client.create("verbs", arms=ARMS, kind="linucb", epsilon=0.2, seed=3, expire_after=None)
     bare = taciturn.make("linucb", arms=ARMS, epsilon=0.2, seed=3, **BOUNDS)
     rng = np.random.default_rng(0)
     forms = [lambda x: x, lambda x: x.tolist(), sp.csr_matrix, sp.coo_array, tuple]

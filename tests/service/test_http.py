@@ -210,12 +210,10 @@ def test_every_limit_is_enforced(web):
     assert ask("POST", decisions, json={"context": {"a": 1, "b": 1}}).status_code == 200
     problem(ask("POST", decisions, json={"context": {"c": 1, "d": 1}}), 422, "validation-error", "context")
     assert ask("POST", decisions, json={"context": {"c": 1}}).status_code == 200
-    answer = ask("POST", decisions, json={"context": {"a": 1}})
-    problem(answer, 429, "limit-exceeded")
-    assert answer.headers["retry-after"] == "1"
-    problem(ask("PUT", "/v1/agents/x/rewards", json=[{"id": 0, "reward": 0}] * 3), 422, "validation-error")
-    ask("PUT", "/v1/agents/x/decisions/0/reward", json={"reward": 1})
+    assert ask("GET", decisions + "/0").json()["state"] == "pending"
     assert ask("POST", decisions, json={"context": {"a": 1}}).status_code == 200
+    assert [ask("GET", f"{decisions}/{id}").json()["state"] for id in range(3)] == ["silent", "pending", "pending"]
+    problem(ask("PUT", "/v1/agents/x/rewards", json=[{"id": 0, "reward": 0}] * 3), 422, "validation-error")
 
 
 def test_request_that_times_out_in_the_queue_is_not_carried_out(web):
@@ -256,11 +254,11 @@ def test_every_answer_has_the_headers_and_without_keys_only_localhost_is_served(
 def test_service_is_unavailable_during_recovery(web):
     ask = web()
     ask("POST", "/v1/agents", json=CREATE)
-    ask.service.healthy.clear()
+    ask.service.readable.clear()
     problem(ask("GET", "/readyz"), 503, "unavailable")
     problem(ask("POST", "/v1/agents/x/decisions", json={"context": [1]}), 503, "unavailable")
     assert ask("GET", "/healthz").status_code == 200
-    ask.service.healthy.set()
+    ask.service.readable.set()
 
 
 @pytest.mark.parametrize(

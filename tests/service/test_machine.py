@@ -180,7 +180,7 @@ class ServiceMachine(RuleBasedStateMachine):
         setattr(self.journal, "failing_after" if written else "failing", 1)
         answer = self.ask("POST", f"/{name}/decisions", {"context": context})
         assert answer.status_code == 503
-        assert self.service.healthy.wait(10)
+        assert self.service.writable.wait(10)
         if written:
             model.feedback[model.bare.decide(context).id] = "pending"
 

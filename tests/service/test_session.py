@@ -20,6 +20,7 @@ from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import (
     OPERATIONS,
     AddArm,
+    Answered,
     Create,
     Decide,
     DecideRequest,
@@ -30,6 +31,7 @@ from taciturn.service.core.operations import (
     RewardBatch,
     TrainPending,
     Withdraw,
+    decide_entry,
     entry_of,
     operation_of,
 )
@@ -175,7 +177,7 @@ def test_after_a_failed_append_agents_are_what_the_journal_says(opened, written)
     setattr(journal, "failing_after" if written else "failing", 1)
     with pytest.raises(Unavailable):
         decide(service, CONTEXTS[8])
-    assert service.healthy.wait(10)
+    assert service.writable.wait(10)
     if written:
         bare.decide(CONTEXTS[8])
     live(service, bare, CONTEXTS[9:20])
@@ -201,7 +203,7 @@ def test_requests_during_a_failed_append_are_unavailable_or_durable(opened):
             assert equal(json.loads(future.result()), bare[name].decide(context))
         else:
             assert isinstance(future.exception(), Unavailable)
-    assert service.healthy.wait(10)
+    assert service.writable.wait(10)
     for name in "xy":
         live(service, bare[name], CONTEXTS[10:20], name)
 
@@ -212,7 +214,7 @@ def test_agent_whose_creation_was_not_written_does_not_exist(opened):
     journal.failing = 1
     with pytest.raises(Unavailable):
         create(service)
-    assert service.healthy.wait(10)
+    assert service.writable.wait(10)
     assert service.names() == []
     live(service, create(service), CONTEXTS[:3])
 
@@ -233,7 +235,7 @@ def test_unforeseen_error_changes_nothing(opened, monkeypatch, caplog, failure, 
             decide(service, CONTEXTS[5])
     assert problem_of(caught.value).status == 500
     assert name in caplog.text
-    assert service.healthy.wait(10)
+    assert service.writable.wait(10)
     live(service, bare, CONTEXTS[5:10])
 
 
@@ -407,9 +409,12 @@ def test_every_operation_is_decoded_as_it_was_encoded():
     ops += [RewardBatch([Reward(3, 1.0)]), TrainPending(4), RetireArm(4), Import(b"\0\xff", 16, 1e9), Delete()]
     assert {type(given) for given in ops} == set(OPERATIONS.values())
     for given in ops:
-        for raw in (None, request) if given is op else (None,):
-            entry = entry_of("x", given, raw)
-            assert operation_of(entry.kind, entry.body) == given
+        entry = entry_of("x", given)
+        assert operation_of(entry.kind, entry.body) == given
+    answered = [Answered(7, 3, [0.25, None], [1.0, 0.1], 0.5), Answered(8, "a", [], [], 1.0)]
+    for raw in (None, request):
+        entry = decide_entry("x", op, msgspec.json.encode(answered), raw)
+        assert operation_of(entry.kind, entry.body) == msgspec.structs.replace(op, decisions=answered)
 
 
 def test_session_is_rebuilt_from_its_state():
@@ -418,20 +423,25 @@ def test_session_is_rebuilt_from_its_state():
     session.apply(Decide(DecideRequest(CONTEXTS[0], request_id="r"), 1.0))
     again = Session.from_state_dict(session.state_dict())
     assert again.state_dict() == session.state_dict()
-    assert (again.about("x"), again.answers, again.pending(2.0)) == (session.about("x"), session.answers, 1)
+    assert (again.about("x"), again.requests, again.pending(2.0)) == (session.about("x"), session.requests, 1)
 
 
-def test_overdue_decisions_make_room_for_new_ones(opened):
-    """An agent whose pending decisions were all overdue refused every decision, and so none of them ever expired."""
+def test_oldest_decisions_make_room_for_new_ones(opened):
+    """An agent with too many pending decisions refused every decision, and so none of them ever expired."""
     now = [0.0]
     service = opened(MemoryJournal(), clock=lambda: now[0])
     create(service, expire_after=1.0, max_nodes=16)
     for _ in range(8):
         decide(service, CONTEXTS[0])
-    with pytest.raises(TaciturnError, match="wait for their feedback"):
+    with pytest.raises(TaciturnError, match="can wait for their feedback"):
+        service.call("x", Decide(DecideRequest(contexts=CONTEXTS[:1] * 9)))
+    for _ in range(20):
         decide(service, CONTEXTS[0])
+    states = service.call("x", lambda session: [session.agent.state(id) for id in list(session.agent.decisions)])
+    assert states == ["silent"] * (len(states) - 8) + ["pending"] * 8
     now[0] = 100.0
-    assert decide(service, CONTEXTS[0])["id"] == 8
+    assert decide(service, CONTEXTS[0])["id"] == 28
+    assert service.call("x", lambda session: session.pending(now[0])) == 1
 
 
 def test_agent_that_could_not_be_restored_is_found_again_at_the_next_start(opened, tmp_path):

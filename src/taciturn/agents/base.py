@@ -2,7 +2,8 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -16,9 +17,10 @@ from taciturn.agents.decisions import Decisions
 from taciturn.agents.lifecycle import Example, Lifecycle, check_settings
 from taciturn.agents.parts.part import Part, Scores, require
 from taciturn.agents.policy import Policy
+from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
 from taciturn.contracts import STATES, Arm, Context, Decision, Explanation, Health, SparseRow
-from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownArm
+from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.features.encode import ContextReader
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
@@ -26,6 +28,9 @@ from taciturn.validate import check_choice, check_number
 
 TIE = 1e-9
 """How close two upper bounds must be, relative to their size, to count as equal on every machine."""
+
+MAX_EXPIRED = 100
+"""How many decisions one decision can make silent, so that it is quick also after a long pause."""
 
 RNG_STREAMS = {"learn": 1, "policy": 6, "evict": 7}
 """An agent's sources of randomness, each seeded by (seed, number); data streams use other numbers."""
@@ -107,6 +112,7 @@ class BaseAgent(ABC):
             keep=self._keep,
         )
         self._root: Part | None = None
+        self._replay: Replay | None = None
 
     # The hooks.
 
@@ -187,6 +193,17 @@ class BaseAgent(ABC):
     def state(self, id: int) -> str:
         """The state of a decision: "pending", "rewarded" or "silent"; "labelled" for a row of `warm_start`."""
         return STATES[self._table.state.data[self._lifecycle.find(id)]]
+
+    def decision(self, id: int) -> Decision:
+        """The decision as `decide` returned it, with NaN for arms that were added later."""
+        table, node = self._table, self._lifecycle.find(id)
+        if table.state.data[node] == LABELLED:
+            raise UnknownDecision(f"decision {id} is a labelled row of warm_start; it was never decided on")
+        columns = (table.scores, table.widths)
+        scores, widths = (column.data[node].copy() for column in columns)
+        return Decision(
+            int(id), self._arm_names[table.arm.data[node]], scores, widths, float(table.propensity.data[node])
+        )
 
     def log(self) -> dict[str, NDArray[Any]]:
         """All decisions that are held, as arrays: what off-policy evaluation needs.
@@ -285,7 +302,7 @@ class BaseAgent(ABC):
         lifecycle, table, policy = self._lifecycle, self._table, self._policy
         order: float = table.next_id
         if self.expire_after is not None:
-            lifecycle.expire()
+            lifecycle.expire(MAX_EXPIRED)
         if self.max_nodes is not None:
             lifecycle.evict(1)
             order = lifecycle.evict_order()
@@ -300,6 +317,9 @@ class BaseAgent(ABC):
             arm, propensity = argmax_tied(bounds, TIE, policy.times_chosen.data, self.ties == "balance"), 1.0
             if arm < 0 or not policy.deterministic:
                 arm, propensity = policy.sample(bounds, arm)
+            if self._replay is not None:
+                arm, recorded = self._replay.next(table.next_id - 1, arm, self._arm_index)
+                scores, widths, propensity = recorded.scores, recorded.widths, recorded.propensity
         except BaseException:
             lifecycle.decisions -= 1
             lifecycle.retain(np.arange(node))  # a decision that was not made leaves no context behind
@@ -308,6 +328,18 @@ class BaseAgent(ABC):
         table.arm.data[node], table.propensity.data[node] = arm, propensity
         table.scores.data[node], table.widths.data[node] = scores, widths
         return Decision(table.next_id - 1, self._arm_names[arm], scores, widths, propensity)
+
+    @contextmanager
+    def replaying(self, recorded: Iterable[Decision]) -> Iterator[Replay]:
+        """Within the block, `decide` and `decide_batch` return these decisions and learn as if they had made them.
+
+        What was once answered stays, whatever the scores of today say; the agent's randomness is used as it was then.
+        """
+        self._replay = Replay(recorded)
+        try:
+            yield self._replay
+        finally:
+            self._replay = None
 
     def _upper_bounds(self, scores: Any, widths: Any, selectable: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """``scores + widths`` (K,), −∞ for arms that cannot be chosen."""
@@ -395,7 +427,8 @@ class BaseAgent(ABC):
     def expire(self, now: float | None = None) -> list[int]:
         """Make all decisions silent that have waited for `expire_after`, and return their ids.
 
-        Every `decide` does so too. `now` is a time as given to `decide`; the agent has no clock of its own.
+        Every `decide` does so too, for the oldest few. `now` is a time as given to `decide`; the agent has no clock of
+        its own.
         """
         self._lifecycle.clock = self._lifecycle.time_at(now)
         return self._lifecycle.expire()

@@ -217,14 +217,17 @@ class Lifecycle(Part):
             raise TaciturnError(f"at={at!r} is not allowed; this agent's decisions so far came without a time")
         return float(at) if self.clock is None else max(self.clock, float(at))
 
-    def expire(self) -> list[int]:
-        """Make decisions silent that have waited for `expire_after`; returns their ids."""
+    def expire(self, most: float = np.inf) -> list[int]:
+        """Make the oldest decisions silent that have waited for `expire_after`, at most so many; returns their ids."""
         if self._settings.expire_after is None:
             return []
-        table, expired = self._table, []
+        table = self._table
+        expired: list[int] = []
         now = self.decisions if self.clock is None else self.clock
         latest = now - self._settings.expire_after
         while self._first_unexpired < table.count and table.time.data[self._first_unexpired] <= latest:
+            if len(expired) >= most:
+                break
             node = self._first_unexpired
             if table.state.data[node] == PENDING:
                 self.set_feedback(node, None)

@@ -221,8 +221,8 @@ class NodeTable(Table):
         self.time = self.column("time", np.float64)
         self.evict_order = self.column("evict_order", np.float64)
         self.propensity = self.column("propensity", np.float64, fill=np.nan)
-        self.scores = self.column("scores", np.float32, "arm", fill=np.nan, new_arm=np.nan)
-        self.widths = self.column("widths", np.float32, "arm", fill=np.nan, new_arm=np.nan)
+        self.scores = self.column("scores", np.float64, "arm", fill=np.nan, new_arm=np.nan)
+        self.widths = self.column("widths", np.float64, "arm", fill=np.nan, new_arm=np.nan)
 
     def append(self, row: SparseRow, state: int, time: float, evict_order: float) -> int:
         """A row for the next id, whose other columns hold their fill; returns its node."""

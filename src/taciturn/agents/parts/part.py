@@ -83,7 +83,9 @@ class Array:
         return float(math.prod(self.shape(sizes)) * self.data.itemsize)
 
     def load(self, name: str, data: Any, sizes: dict[str, int]) -> None:
-        """Take over an array of its type and shape; `ValueError` if it is another."""
+        """Take over an array of its type and shape, or of single precision; `ValueError` if it is another."""
+        if self.data.dtype == np.float64 and getattr(data, "dtype", None) == np.float32:  # a file of an earlier version
+            data = data.astype(np.float64)
         require(is_array(data, self.data.dtype, *self.shape(sizes)), f"array {name} does not fit")
         if self._below is not None:
             below = sizes["arm"] if isinstance(self._below, str) else self._below

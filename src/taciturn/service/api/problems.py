@@ -14,6 +14,7 @@ from taciturn.service.core.errors import (
     InternalError,
     LimitExceeded,
     NameTaken,
+    SetAside,
     Unavailable,
     UnknownAgent,
     ValidationError,
@@ -40,6 +41,7 @@ TITLES = {
     "wrong-method": "This method is not allowed at this path",
     "name-taken": "There is an agent of this name",
     "already-answered": "The feedback cannot be changed",
+    "request-id-reused": "The request id was used for another request",
     "forgotten-decision": "The decision was withdrawn or evicted",
     "too-large": "The body is too large",
     "wrong-type": "The content type of the body is not accepted here",
@@ -50,6 +52,7 @@ TITLES = {
     "unknown-name": "There is no such kind or parameter",
     "limit-exceeded": "A limit is reached; retry later",
     "internal": "An internal error",
+    "set-aside": "The agent cannot be restored; an operator must look at it",
     "unavailable": "Not available now; retry later",
 }
 """The kinds of problems by slug."""
@@ -85,6 +88,7 @@ _TABLE: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (errors.UnknownArm, 404, "unknown-arm", None),
     (errors.AlreadyAnswered, 409, "already-answered", None),
     (CorrectionForbidden, 409, "already-answered", None),
+    (errors.RequestIdReused, 409, "request-id-reused", "request_id"),
     (errors.InvalidContext, 422, "invalid-context", "context"),
     (errors.InvalidReward, 422, "invalid-reward", "reward"),
     (errors.InvalidData, 422, "invalid-file", None),
@@ -93,6 +97,7 @@ _TABLE: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (Busy, 429, "limit-exceeded", None),
     (InternalError, 500, "internal", None),
     (Unavailable, 503, "unavailable", None),
+    (SetAside, 503, "set-aside", None),
     (errors.TaciturnError, 422, "validation-error", None),
 )
 """Status, slug and field of each error; the first class that matches counts."""

@@ -5,8 +5,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from taciturn.contracts import Decision
-
 
 def _to_plain(value: Any) -> Any:
     """NumPy numbers and arrays as numbers and lists; anything else as the name of its type."""
@@ -16,6 +14,6 @@ def _to_plain(value: Any) -> Any:
 encode = msgspec.json.Encoder(enc_hook=_to_plain).encode
 
 
-def encode_decisions(decisions: list[Decision], *, single: bool) -> bytes:
-    """One decision as an object, or several as {"decisions": […]}."""
-    return encode(decisions[0]) if single else encode({"decisions": decisions})
+def answer_of(decisions: bytes, *, single: bool) -> bytes:
+    """The answer with these decisions, a list in JSON: the only one as an object, or several as {"decisions": […]}."""
+    return decisions[1:-1] if single else b'{"decisions":' + decisions + b"}"

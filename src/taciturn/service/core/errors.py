@@ -42,6 +42,13 @@ class Unavailable(TaciturnError):
     """The operation was not done, or is not known to be durable; retry."""
 
 
+class SetAside(TaciturnError):
+    """An agent that could not be restored from the journal: it can be deleted, and nothing else."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"agent {name!r} is set aside, since it cannot be restored from the journal ({reason})")
+
+
 class InternalError(TaciturnError):
     """An error that was not foreseen. The message has only a number, under which the log has the traceback."""
 

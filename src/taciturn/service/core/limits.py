@@ -23,7 +23,8 @@ class Limits:
         dimension: features of an agent's contexts.
         batch: contexts or rewards in one request.
         arms, agents: arms of an agent, and agents of the service.
-        pending: decisions of an agent without feedback.
+        pending: decisions of an agent without feedback; beyond it the oldest become silent.
+        expire_after: the default of an agent's `expire_after`: seconds until a decision without feedback is silent.
         waiting: decisions queued for an agent, and as many other requests.
         nodes, memory: upper bounds and defaults of an agent's `max_nodes` and `memory_limit` (bytes).
         setting: the largest integer among an agent's other params, which are sizes and repetitions.
@@ -37,6 +38,7 @@ class Limits:
     arms: int = 1_000
     agents: int = 100
     pending: int = 50_000
+    expire_after: float = 86_400.0
     waiting: int = 10_000
     nodes: int = 100_000
     memory: float = 2e9
@@ -53,12 +55,16 @@ class Limits:
         if request.neighbors and request.single and len(request.neighbors) > self.batch:
             raise ValidationError(f"{len(request.neighbors)} neighbors; {self.batch} are allowed", "neighbors")
 
-    def check_capacity(self, agent: BaseAgent, request: DecideRequest, pending: int) -> None:
-        """Check that an agent with so many pending decisions can take these contexts and their named features."""
+    def max_pending(self, agent: BaseAgent) -> int:
+        """How many decisions of an agent can wait for their feedback, so that none of them is evicted."""
+        return min(self.pending, (agent.max_nodes or self.nodes) // 2)
+
+    def check_capacity(self, agent: BaseAgent, request: DecideRequest) -> None:
+        """Check that an agent can take these contexts and their named features."""
         contexts = request.all_contexts
-        allowed = min(self.pending, (agent.max_nodes or self.nodes) // 2)  # so that no pending decision is evicted
-        if pending + len(contexts) > allowed:
-            raise LimitExceeded(f"{pending} decisions wait for their feedback; {allowed} are allowed")
+        if len(contexts) > (allowed := self.max_pending(agent)):
+            message = f"{len(contexts)} contexts in one request; {allowed} can wait for their feedback at once"
+            raise ValidationError(message, "contexts")
         known = agent.feature_names or {}
         named = (context for context in contexts if isinstance(context, dict) and not is_sparse(context))
         total = len(known) + len({name for context in named for name in context if name not in known})
@@ -79,7 +85,8 @@ class Limits:
         for name, value in op.params.items():
             self._check_setting(f"params.{name}", value, MAX_EXACT if name in UNCAPPED else self.setting)
         caps = {"max_nodes": self.nodes, "memory_limit": self.memory}
-        return msgspec.structs.replace(op, params=op.params | {key: _capped(op, key, cap) for key, cap in caps.items()})
+        params = {"expire_after": self.expire_after} | op.params
+        return msgspec.structs.replace(op, params=params | {key: _capped(op, key, cap) for key, cap in caps.items()})
 
     def _check_setting(self, field: str, value: Any, cap: int) -> None:
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -1,11 +1,14 @@
 """The operations that change an agent, and their form in the journal: each is an entry under its kind."""
 
+import hashlib
 import re
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from taciturn.contracts import Decision
 from taciturn.service.core.contexts import MAX_EXACT, JSONContext
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.errors import ValidationError
@@ -16,6 +19,7 @@ Id = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
 ArmName = Annotated[str, Meta(min_length=1, max_length=200)] | Integer
 NAME = re.compile("^[a-z0-9][a-z0-9_-]{0,63}$")
 AgentName = Annotated[str, Meta(pattern=NAME.pattern)]
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 RewardValue = Annotated[float, Meta(ge=0, le=1)] | None
 
 
@@ -36,13 +40,19 @@ class DecideRequest(Struct, forbid_unknown_fields=True, frozen=True):
         return [self.context] if not isinstance(self.context, UnsetType) else self.contexts  # type: ignore[return-value]
 
     @property
+    def fingerprint(self) -> str:
+        """A hash of all but the request id: equal for requests that ask the same."""
+        content = _encode_sorted(msgspec.structs.replace(self, request_id=None))
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+    @property
     def single(self) -> bool:
         """Whether it has one context, which is answered by one decision."""
         return self.context is not UNSET
 
 
 class Create(Struct, forbid_unknown_fields=True, frozen=True):
-    """Create an agent."""
+    """Create an agent; in the journal `params` are all that it has, not only those that were given."""
 
     name: AgentName
     arms: list[ArmName] | Annotated[int, Meta(ge=2, le=MAX_EXACT)]
@@ -51,11 +61,31 @@ class Create(Struct, forbid_unknown_fields=True, frozen=True):
     corrections: bool = True
 
 
+class Answered(Struct, frozen=True):
+    """One decision as it was answered; a score is null where JSON has no number for it."""
+
+    id: Id
+    arm: ArmName
+    scores: list[float | None]
+    widths: list[float | None]
+    propensity: float
+
+    def decision(self) -> Decision:
+        """The decision that an agent made."""
+        scores, widths = (np.array(values, float) for values in (self.scores, self.widths))  # null is NaN
+        return Decision(self.id, self.arm, scores, widths, self.propensity)
+
+
 class Decide(Struct, omit_defaults=True, frozen=True):
-    """Decide on contexts; `at` is the server's time in seconds, for agents with `expire_after`."""
+    """Decide on contexts.
+
+    `at` is the server's time in seconds. `decisions` are the answers; the journal has them always, a request that is
+    still to be decided on has not.
+    """
 
     request: DecideRequest
     at: float | None = None
+    decisions: list[Answered] | None = None
 
 
 class Reward(Struct, forbid_unknown_fields=True, frozen=True):
@@ -131,17 +161,22 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 class _RawDecide(Struct, omit_defaults=True):
-    """A `Decide` whose request is still the bytes that were received, which need not be encoded again."""
+    """A `Decide` whose request and answers are the bytes that were received and sent: they are not encoded again."""
 
     request: msgspec.Raw
-    at: float | None = None
+    at: float | None
+    decisions: msgspec.Raw
 
 
-def entry_of(agent: str, op: Op, raw: bytes | None = None) -> Entry:
-    """Encode an operation as a journal entry; `raw` is the JSON of a `Decide`'s request, if it is at hand."""
-    if raw is not None and isinstance(op, Decide):
-        return Entry(agent, "decide", encode(_RawDecide(msgspec.Raw(raw), op.at)))
+def entry_of(agent: str, op: Op) -> Entry:
+    """Encode an operation as a journal entry."""
     return Entry(agent, _KIND_OF[type(op)], encode(op))
+
+
+def decide_entry(agent: str, op: Decide, decisions: bytes, request: bytes | None = None) -> Entry:
+    """The entry of a `Decide` with its answers, as JSON; `request` is the JSON of its request, if it is at hand."""
+    raw = msgspec.Raw(encode(op.request) if request is None else request)
+    return Entry(agent, "decide", encode(_RawDecide(raw, op.at, msgspec.Raw(decisions))))
 
 
 def operation_of(kind: str, body: bytes) -> Op:

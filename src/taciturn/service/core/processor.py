@@ -1,6 +1,7 @@
 """Processes jobs on one agent's session: checks limits, applies operations, and collects entries and results."""
 
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from taciturn.errors import TaciturnError
-from taciturn.service.core.encoding import encode, encode_decisions
+from taciturn.service.core.encoding import answer_of, encode
 from taciturn.service.core.errors import Unavailable, UnknownAgent, internal_error
 from taciturn.service.core.jobs import Batch, Job, Query, Refusal, Result, RewardBatchResult
 from taciturn.service.core.limits import Limits
@@ -24,11 +25,13 @@ from taciturn.service.core.operations import (
     Reward,
     RewardBatch,
     TrainPending,
+    decide_entry,
     entry_of,
 )
 from taciturn.service.core.session import Session
 
 log = logging.getLogger("taciturn.service")
+READ_ONLY = "the journal cannot be written now"
 
 
 class Settings(Protocol):
@@ -36,6 +39,7 @@ class Settings(Protocol):
 
     limits: Limits
     clock: Callable[[], float]
+    writable: threading.Event
 
 
 class Processor:
@@ -62,22 +66,24 @@ class Processor:
         """Process jobs that decide, in order."""
         batch = Batch()
         pending = self.session.pending(self._now()) if jobs and self.session.alive else 0
+        before = self.counts["decisions"]
         for job in jobs:
-            if self.process(job, batch, pending):
-                pending += job.size
+            self.process(job, batch)
+        if self.session.alive and not self.broken:
+            self._silence_oldest(pending + self.counts["decisions"] - before, batch)
         return batch
 
-    def process(self, job: Job, batch: Batch, pending: int = 0) -> bool:
-        """Process one job, of an agent with so many pending decisions; anything but a batch of rewards.
-
-        Returns whether it was tried; a job that its caller has cancelled is not.
-        """
+    def process(self, job: Job, batch: Batch) -> None:
+        """Process one job; anything but a batch of rewards. A job that its caller has cancelled is not tried."""
         if self.broken or job.future.cancelled():
             batch.fail(job.future, Unavailable("the agent is being restored"))
-            return False
+            return
+        if isinstance(job.what, msgspec.Struct) and not self._settings.writable.is_set():
+            batch.fail(job.future, Unavailable(READ_ONLY))
+            return
         try:
             if isinstance(job.what, msgspec.Struct):
-                value = self._run_operation(job.what, job.raw, batch, pending)
+                value = self._run_operation(job.what, job.raw, batch)
             else:
                 value = self._run_query(job.what)
             batch.results.append(Result(job.future, value))
@@ -85,13 +91,15 @@ class Processor:
             batch.fail(job.future, error)
         except Exception as error:  # noqa: BLE001 - the session must be restored, whatever it is
             self._break(job, error, batch)
-        return True
 
     def process_rewards(self, job: Job, rewards: list[Reward], batch: Batch, until: float) -> bool:
         """Process the rewards of a batch until the time is up; returns whether the job is finished.
 
         A session that was replaced meanwhile gets all of them again: those that are in the journal change nothing.
         """
+        if not self._settings.writable.is_set():
+            batch.fail(job.future, Unavailable(READ_ONLY))
+            return True
         if job.generation != self.generation:
             job.generation, job.done, job.refused = self.generation, 0, []
         if not self.session.alive:
@@ -153,27 +161,45 @@ class Processor:
         except Exception as error:
             raise internal_error(error) from error
 
-    def _run_operation(self, op: Op, raw: bytes | None, batch: Batch, pending: int) -> Any:
+    def _run_operation(self, op: Op, raw: bytes | None, batch: Batch) -> Any:
         """Apply an operation and record it for the journal; returns the answer."""
         if not self.session.alive and not isinstance(op, Create | Import):
             raise UnknownAgent(self.name)
         if isinstance(op, Decide):
-            return self._decide(op, raw, batch, pending)
+            return self._decide(op, raw, batch)
         if isinstance(op, Reward):
             return self._reward(op, batch)
         return self._change(op, batch)
 
-    def _decide(self, op: Decide, raw: bytes | None, batch: Batch, pending: int) -> bytes:
+    def _decide(self, op: Decide, raw: bytes | None, batch: Batch) -> bytes:
         request, session = op.request, self.session
-        if request.request_id is not None and (known := session.answers.get(request.request_id)) is not None:
-            return known.encode()  # a retry
-        self._settings.limits.check_capacity(session.agent, request, pending)
-        if session.timed:
-            op = Decide(request, self._now())
-        answer = encode_decisions(session.apply(op), single=request.single)
+        known = session.known_decisions(request)
+        if known is not None:  # a retry
+            return answer_of(encode(known), single=request.single)
+        self._settings.limits.check_capacity(session.agent, request)
+        op = Decide(request, self._now())
+        decisions = encode(session.apply(op))
         self.counts["decisions"] += len(request.all_contexts)
-        self._record(op, batch, raw)
-        return answer
+        batch.entries.append(decide_entry(self.name, op, decisions, raw))
+        return answer_of(decisions, single=request.single)
+
+    def _silence_oldest(self, pending: int, batch: Batch) -> None:
+        """Make the oldest decisions silent where more are pending than the limit allows."""
+        excess = pending - self._settings.limits.max_pending(self.session.agent)
+        if excess <= 0:
+            return
+        silenced = [Reward(id, None) for id in self.session.oldest_pending(excess)]
+        try:
+            for reward in silenced:
+                self.session.apply(reward)
+        except Exception:
+            self.broken = True
+            log.exception("agent %s cannot make its oldest decisions silent", self.name)
+            return
+        if not self.counts["silenced"]:
+            log.warning("agent %s: too many decisions wait for feedback, so the oldest become silent", self.name)
+        self.counts["silenced"] += len(silenced)
+        self._record(RewardBatch(silenced), batch)
 
     def _reward(self, op: Reward, batch: Batch) -> bytes:
         outcome = self.session.classify_feedback(op)
@@ -189,13 +215,15 @@ class Processor:
         if isinstance(op, RetireArm):
             op = RetireArm(self.session.arm_named(str(op.arm)))  # type: ignore[arg-type]
         self.session.apply(op)
+        if isinstance(op, Create):
+            op = self.session.resolved(op)
         answer = encode(self.session.about(self.name)) if self.session.alive else None
         self._record(op, batch)
         batch.deletes_agent |= isinstance(op, Delete)
         return answer
 
-    def _record(self, op: Op, batch: Batch, raw: bytes | None = None) -> None:
-        batch.entries.append(entry_of(self.name, op, raw))
+    def _record(self, op: Op, batch: Batch) -> None:
+        batch.entries.append(entry_of(self.name, op))
 
     def _break(self, job: Job, error: Exception, batch: Batch) -> None:
         self.broken = True

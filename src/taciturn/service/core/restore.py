@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from taciturn.errors import TaciturnError
+from taciturn.service.core.errors import Unavailable
+from taciturn.service.core.marker import ReplayMarker
 from taciturn.service.core.operations import OPERATIONS, operation_of
 from taciturn.service.core.session import Session
 from taciturn.service.journal.base import Journal, Record
@@ -53,10 +55,22 @@ class AgentPositions(NamedTuple):
 
 
 class Restorer:
-    """Restores the agents of a journal; without snapshots it reads all of the journal."""
+    """Restores the agents of a journal; without snapshots it reads all of the journal.
 
-    def __init__(self, journal: Journal, snapshots: SnapshotStore | None) -> None:
-        self._journal, self._snapshots = journal, snapshots
+    `progress` is how many entries were read, and how many there are to read; `differing` counts the replayed decisions
+    for which this version of taciturn would have chosen another arm. `stopped` is asked between two entries.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        snapshots: SnapshotStore | None,
+        marker: ReplayMarker | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._journal, self._snapshots, self._marker, self._stopped = journal, snapshots, marker, stopped
+        self.progress = (0, 0)
+        self.differing = 0
 
     def restore(self, only: set[str] | None = None) -> tuple[dict[str, Restored], dict[str, str]]:
         """Restore all agents, or some of them; returns those that were restored, and what is wrong with the others."""
@@ -66,15 +80,37 @@ class Restorer:
         for name, positions in known.items():
             if only is None or name in only:
                 start = min(start, self._load_snapshot(name, positions, found))
+        last = self._journal.last()
         for record in self._journal.read(start):
-            if (only is None or record.agent in only) and record.kind in OPERATIONS and record.agent not in failed:
-                try:
-                    self._replay(record, found)
-                except Exception as error:  # one agent that cannot be restored must not stop the others
-                    log.exception("agent %s cannot be restored: entry %d", record.agent, record.position)
-                    failed[record.agent] = f"entry {record.position}: {error}"
-                    found.pop(record.agent, None)
+            self.progress = record.position - start, last - start
+            if self._stopped():
+                raise Unavailable("the service was stopped while it restored its agents")
+            if only is None or record.agent in only:
+                self._replay_or_fail(record, found, failed)
+        self.progress = last - start, last - start
+        if self._marker is not None:
+            self._marker.clear()
+        differing = sum(restored.session.differing for restored in found.values())
+        if differing:
+            log.warning("%d answered decisions were kept that this version would have made otherwise", differing)
+        self.differing += differing
         return found, failed
+
+    def _replay_or_fail(self, record: Record, found: dict[str, Restored], failed: dict[str, str]) -> None:
+        """Replay a record; where that fails the agent is set aside, until its deletion."""
+        name, position = record.agent, record.position
+        if name in failed:
+            if record.kind == "delete":
+                del failed[name]
+            return
+        try:
+            if self._marker is not None:
+                self._marker.enter(name, position)
+            self._replay(record, found)
+        except Exception as error:  # one agent that cannot be restored must not stop the others
+            log.exception("agent %s cannot be restored: entry %d", name, position)
+            failed[name] = f"entry {position}: {error}"
+            found.pop(name, None)
 
     def write_catalogue(self, position: int, agents: dict[str, AgentPositions]) -> None:
         """Store the agents that exist at a position of the journal."""
@@ -115,6 +151,8 @@ class Restorer:
             found[name] = self._newest_snapshot(name, position) or Restored(Session(), 0, before, before)
         if name not in found or position <= found[name].position:
             return
+        if record.kind not in OPERATIONS:
+            raise TaciturnError(f"a newer taciturn wrote the kind {record.kind!r}; install that one")
         session = found[name].session
         session.apply(operation_of(record.kind, record.body))
         found[name] = found[name]._replace(position=position)

@@ -1,4 +1,12 @@
-"""All agents of a journal: restored at the start, run by one worker each, and restored again after a failed append."""
+"""All agents of a journal: restored at the start, run by one worker each, and restored again where something failed.
+
+What fails, and who notices:
+- One agent's session, by an error that was not foreseen: that agent is restored from the journal, the others serve.
+- An append: what was in flight is lost for all agents. Their sessions are restored at once and can be read; writing
+  goes on when the journal can be written again.
+- The replay of one agent: it is set aside, can be deleted, and the others serve.
+- Another writer has taken the journal over (`Fenced`): this service stops for good.
+"""
 
 import asyncio
 import logging
@@ -6,16 +14,19 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
-from taciturn.service.core.errors import LimitExceeded, NameTaken, Unavailable, UnknownAgent
-from taciturn.service.core.jobs import Job, Query
+from taciturn import __version__
+from taciturn.service.core.errors import LimitExceeded, NameTaken, SetAside, Unavailable, UnknownAgent
+from taciturn.service.core.jobs import Job, Query, Result, resolve
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import Create, Import, Op
+from taciturn.service.core.marker import ReplayMarker
+from taciturn.service.core.operations import Create, Delete, Import, Op, entry_of
 from taciturn.service.core.restore import AgentPositions, Restored, Restorer, SnapshotStore
 from taciturn.service.core.session import Session
 from taciturn.service.core.worker import Worker
-from taciturn.service.journal.base import Journal
+from taciturn.service.journal.base import Fenced, Journal
 from taciturn.service.journal.commit import GroupCommit
 
 log = logging.getLogger("taciturn.service")
@@ -32,9 +43,13 @@ class Service:
         snapshots: where states are kept so that a start need not read all of the journal; None for no snapshots.
         limits: how much is accepted.
         learn_budget_ms: how long learning may delay the decisions of the same agent, in milliseconds.
-        snapshot_every: entries of an agent between two snapshots.
-        clock: the time in seconds; it is read once a decision, for agents with `expire_after`, and written down.
-        retry_seconds: pause before the agents are restored after a second failure in a row; doubled each time.
+        snapshot_every, snapshot_seconds: an agent's decisions, or seconds of its computing, between two snapshots.
+        clock: the time in seconds; it is read once a decision and written down.
+        retry_seconds: pause before the next attempt after a second failure in a row; doubled each time.
+        prepare: called before the agents are restored, in the same thread.
+        on_fatal: called when the service has stopped for good; `fatal` says why.
+        background: restore the agents in a thread, and return at once; `ready` says when they are served.
+        marker: the file in which the replay says where it is; None for none.
     """
 
     def __init__(
@@ -45,33 +60,75 @@ class Service:
         limits: Limits | None = None,
         learn_budget_ms: float = 10.0,
         snapshot_every: int = 20_000,
+        snapshot_seconds: float = 3.0,
         clock: Callable[[], float] = time.time,
         retry_seconds: float = 1.0,
+        prepare: Callable[[], object] | None = None,
+        on_fatal: Callable[[], object] = lambda: None,
+        background: bool = False,
+        marker: Path | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.learn_budget = learn_budget_ms / 1000.0
-        self.snapshot_every = snapshot_every
+        self.snapshot_every, self.snapshot_seconds = snapshot_every, snapshot_seconds
         self.clock = clock
-        self._retry_seconds = retry_seconds
-        self.failures = 0  # failed appends and broken sessions since the last successful append
-        self._snapshots = snapshots
-        self._restorer = Restorer(journal, snapshots)
+        self._retry_seconds, self._on_fatal = retry_seconds, on_fatal
+        self.failures = 0  # failed appends since the last successful one
+        self.fatal: Exception | None = None  # why this service has stopped for good
+        self._journal, self._snapshots = journal, snapshots
+        self._marker = None if marker is None else ReplayMarker(marker, __version__)
+        self._stopping = threading.Event()
+        self._restorer = Restorer(journal, snapshots, self._marker, self._stopping.is_set)
         self._lock = threading.Lock()
         self._catalogue_lock = threading.Lock()
-        self._stopping = threading.Event()
-        self.healthy = threading.Event()  # cleared while sessions are restored
-        self.healthy.set()
+        self._recovery_lock = threading.Lock()
+        self.started = threading.Event()  # set once all agents are restored, or `fatal` says why they cannot be
+        self.readable = threading.Event()  # cleared while sessions are restored after a failed append
+        self.writable = threading.Event()  # cleared until the journal can be written again
         self._workers: dict[str, Worker] = {}
+        self.set_aside: dict[str, str] = {}  # agents that cannot be restored, and why
         self._incomplete = False  # closed before all agents were restored
         self._last = journal.last()
         self._commit = GroupCommit(journal)
-        restored, self._failed = self._restorer.restore()
-        for name, state in restored.items():
-            self._workers[name] = Worker(name, self, self._commit, state)
+        self._starter = threading.Thread(target=self._start, args=(prepare,), name="taciturn-start", daemon=True)
+        self._starter.start()
+        if not background:
+            self._starter.join()
+            self.check()
+
+    def _start(self, prepare: Callable[[], object] | None) -> None:
+        try:
+            if prepare is not None:
+                prepare()
+            restored, self.set_aside = self._restorer.restore()
+        except Exception as error:  # noqa: BLE001 - the owner is told, whatever it is
+            self._incomplete = True
+            if not self._stopping.is_set():
+                self._stop_for_good(error)
+        else:
+            with self._lock:
+                if not self._stopping.is_set():
+                    for name, state in restored.items():
+                        self._workers[name] = Worker(name, self, self._commit, state)
+                self._incomplete = self._stopping.is_set()
+            self.readable.set()
+            self.writable.set()
+        self.started.set()
+
+    def check(self) -> None:
+        """Close the service and raise the reason, if it has stopped for good."""
+        if self.fatal is not None:
+            self.close()
+            raise self.fatal
+
+    def _stop_for_good(self, error: Exception) -> None:
+        self.fatal = error
+        self._on_fatal()
 
     def close(self) -> None:
         """Process what is queued, write snapshots, and stop."""
         self._stopping.set()
+        self._starter.join()
         workers = self.workers()
         for worker in workers:
             worker.stop()
@@ -79,13 +136,42 @@ class Service:
             worker.join()
         self._commit.close()
         self._write_catalogue()
+        if self._marker is not None:
+            self._marker.close()
 
     # Called by the API.
 
     @property
     def ready(self) -> bool:
-        """Whether requests are served now."""
-        return self.healthy.is_set() and not self._stopping.is_set()
+        """Whether all requests are served now."""
+        serving = self.readable.is_set() and self.writable.is_set() and not self._stopping.is_set()
+        return serving and self.fatal is None and self._journal.responsive
+
+    @property
+    def status(self) -> str:
+        """In a few words, what the service is doing."""
+        if self.fatal is not None:
+            return f"stopped for good: {self.fatal}"
+        if self._stopping.is_set():
+            return "stopping"
+        if not self.started.is_set():
+            done, total = self.progress
+            return f"restoring: {done} of {total} entries are replayed"
+        if not self.readable.is_set():
+            return "restoring the agents after the journal could not be written"
+        if not self.writable.is_set() or not self._journal.responsive:
+            return "read-only: the journal cannot be written now"
+        return "ready"
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many entries of the journal were replayed, and how many are to be, at the start or in a recovery."""
+        return self._restorer.progress
+
+    @property
+    def differing(self) -> int:
+        """Replayed decisions that were kept although this version would have chosen another arm."""
+        return self._restorer.differing
 
     @property
     def position(self) -> int:
@@ -93,7 +179,7 @@ class Service:
         return self._last
 
     def names(self) -> list[str]:
-        """Names of all agents, sorted."""
+        """Names of all agents that are served, sorted."""
         with self._lock:
             return sorted(name for name, worker in self._workers.items() if worker.visible)
 
@@ -116,29 +202,47 @@ class Service:
 
     def put(self, name: str, job: Job) -> None:
         """Queue a job for an agent, which is new if the job creates or imports it; the job's future gets the result."""
+        readable = self.readable.is_set() and self.fatal is None
+        if not readable or not (self.writable.is_set() or callable(job.what)):
+            raise Unavailable(self.status)
         if isinstance(job.what, Create | Import):
             self._put_new(name, job)
             return
-        if not self.healthy.is_set():
-            raise Unavailable("the service is restoring agents from the journal")
         worker = self._workers.get(name)
-        if worker is None:
-            if name in self._failed:
-                raise Unavailable(f"agent {name!r} cannot be restored from the journal; the log says why")
+        if worker is not None:
+            worker.put(job)
+        elif name not in self.set_aside:
             raise UnknownAgent(name)
-        worker.put(job)
+        elif isinstance(job.what, Delete):
+            self._delete_set_aside(name, job)
+        else:
+            raise SetAside(name, self.set_aside[name])
 
     def _put_new(self, name: str, job: Job) -> None:
         with self._lock:
             if not self.ready:
-                raise Unavailable("the service is not ready")
-            if name in self._workers or name in self._failed:
+                raise Unavailable(self.status)
+            if name in self._workers or name in self.set_aside:
                 raise NameTaken(name)
             if len(self._workers) >= self.limits.agents:
                 raise LimitExceeded(f"there are {len(self._workers)} agents; {self.limits.agents} are allowed")
             state = Restored(Session(), self._last, self._last, self._last)
             self._workers[name] = worker = Worker(name, self, self._commit, state)
         worker.put(job)
+
+    def _delete_set_aside(self, name: str, job: Job) -> None:
+        """Delete an agent that has no session."""
+
+        def appended(error: Exception | None, position: int) -> None:
+            if error is None:
+                self.appended(position)
+                self.set_aside.pop(name, None)
+            else:
+                self.append_failed(error)
+                error = Unavailable("the journal could not be written")
+            resolve([Result(job.future, None, error)])
+
+        self._commit.submit([entry_of(name, Delete())], appended)
 
     # Called by the workers.
 
@@ -149,11 +253,12 @@ class Service:
             self.failures = 0
 
     def removed(self, worker: Worker) -> None:
-        """An agent is durably deleted, or could not be created."""
+        """An agent is durably deleted, could not be created, or is set aside."""
         with self._lock:
             if self._workers.get(worker.name) is worker:
                 del self._workers[worker.name]
-        worker.abort(UnknownAgent(worker.name))
+        fault = self.set_aside.get(worker.name)
+        worker.abort(UnknownAgent(worker.name) if fault is None else SetAside(worker.name, fault))
 
     def snapshot(self, worker: Worker) -> None:
         """Write a snapshot of an agent, and the catalogue; if that fails, only the next start takes longer."""
@@ -171,57 +276,87 @@ class Service:
                 other.request_snapshot()
 
     def _write_catalogue(self) -> None:
-        if self._snapshots is None or self._failed or self._incomplete:
+        if self._snapshots is None or self.set_aside or self._incomplete:
             return  # an agent that was not restored is only in the journal, and must be found there again
         with self._catalogue_lock:
             last = self._last  # read first: an agent without new entries after this had none at this position
             positions = {worker.name: _positions(worker, last) for worker in self.workers()}
             self._restorer.write_catalogue(last, positions)
 
-    # Recovery after a failed append.
+    # Recovery.
 
-    def recover(self) -> None:
-        """Pause all workers and restore the broken sessions, on a thread of its own."""
+    def recover(self, worker: Worker) -> None:
+        """Restore the broken session of one agent, on a thread of its own; the other agents serve meanwhile."""
+        threading.Thread(target=self._recover_one, args=(worker,), name="taciturn-recovery", daemon=True).start()
+
+    def append_failed(self, error: Exception) -> None:
+        """Pause all workers and restore the sessions that are ahead of the journal, on a thread of its own."""
         with self._lock:
-            if not self.healthy.is_set():
+            if isinstance(error, Fenced) and self.fatal is None:
+                self._stop_for_good(error)
+            if not self.readable.is_set():
                 return
-            self.healthy.clear()
+            self.readable.clear()
+            self.writable.clear()
             self.failures += 1
-        threading.Thread(target=self._run_recovery, name="taciturn-recovery", daemon=True).start()
+        log.error("the journal could not be written, and is read-only until it can: %s", error)
+        threading.Thread(target=self._recover_all, name="taciturn-recovery", daemon=True).start()
 
-    def _retry_pause(self) -> float:
-        if self.failures == 1:
-            return 0.0
-        return min(self._retry_seconds * 2.0 ** (self.failures - 2), MAX_RETRY_SECONDS)
+    def _retry_pause(self, failures: int) -> float:
+        return 0.0 if failures <= 1 else min(self._retry_seconds * 2.0 ** (failures - 2), MAX_RETRY_SECONDS)
 
-    def _run_recovery(self) -> None:
-        """Restore broken sessions. Nothing is appended until all workers have paused: no entry follows a lost one."""
-        workers = self.workers()
-        for worker in workers:
+    def _recover_one(self, worker: Worker) -> None:
+        if self._stopping.wait(self._retry_pause(worker.breaks)):
+            self._incomplete = True
+        with self._recovery_lock:
             worker.pause()
-        for worker in workers:
             worker.wait_paused()
-        restored = self._restore_until_closed({worker.name for worker in workers if worker.broken})
-        self._commit.resume()
+            if worker.broken and not worker.append_failed:  # else all agents are being restored, or were
+                self._resume([worker], self._restore_until_closed({worker.name}))
+            else:
+                worker.resume()
+
+    def _recover_all(self) -> None:
+        """Restore broken sessions. Nothing is appended until all workers have paused: no entry follows a lost one."""
+        with self._recovery_lock:
+            workers = self.workers()
+            for worker in workers:
+                worker.pause()
+            for worker in workers:
+                worker.wait_paused()
+            restored = self._restore_until_closed({worker.name for worker in workers if worker.broken})
+            self._commit.resume()
+            self._resume(workers, restored)
+            self.readable.set()
+        while self.fatal is None and not self._stopping.wait(self._retry_pause(self.failures)):
+            try:
+                self._journal.probe()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+                self.failures += 1
+                log.debug("the journal still cannot be written: %s", error)
+            else:
+                log.info("the journal can be written again")
+                self.writable.set()
+                return
+
+    def _resume(self, workers: list[Worker], restored: dict[str, Restored]) -> None:
         for worker in workers:
             if worker.broken and worker.name not in restored:
                 self.removed(worker)
             worker.resume(restored.get(worker.name))
-        self.healthy.set()
-        if any(worker.broken for worker in self.workers()):  # another failure, while this recovery ended
-            self.recover()
 
     def _restore_until_closed(self, names: set[str]) -> dict[str, Restored]:
         """Restore agents, with pauses between attempts; without result if the service is closed meanwhile."""
-        while not self._stopping.wait(self._retry_pause()):
+        attempts = 0
+        while not self._stopping.wait(self._retry_pause(attempts)):
+            attempts += 1
             try:
                 restored, failed = self._restorer.restore(names)
             except Exception:
-                self.failures += 1
                 log.exception("the agents cannot be restored yet")
             else:
-                others = {name: fault for name, fault in self._failed.items() if name not in names}
-                self._failed = failed | others
+                others = {name: fault for name, fault in self.set_aside.items() if name not in names}
+                self.set_aside = failed | others
                 return restored
         self._incomplete = True
         return {}

@@ -3,15 +3,16 @@
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+import msgspec
 
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
-from taciturn.contracts import Arm, Decision, Explanation
-from taciturn.errors import InvalidData, TaciturnError, UnknownArm, UnknownDecision
+from taciturn.contracts import STATES, Arm, Decision, Explanation
+from taciturn.errors import InvalidData, RequestIdReused, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.registry import METHODS, make, unknown_name
 from taciturn.service.core.contexts import parse_context
-from taciturn.service.core.encoding import encode_decisions
 from taciturn.service.core.errors import CorrectionForbidden, ValidationError
 from taciturn.service.core.operations import (
     AddArm,
@@ -31,8 +32,17 @@ from taciturn.service.core.operations import (
 SERVED_METHODS = {name: method for name, method in METHODS.items() if not method.reference}
 """The methods that can be served: those that decide without being told the right arm."""
 
-MAX_CACHED_RESPONSES, MAX_CACHED_CHARS = 10_000, 8_000_000
-"""How many responses to requests with an id are kept for retries, and their total length."""
+MAX_REQUESTS = 10_000
+"""How many of an agent's latest requests with an id are remembered, for retries."""
+
+
+class AnsweredRequest(NamedTuple):
+    """What is remembered of a request with an id: what it asked, its decisions, and how many arms there were."""
+
+    fingerprint: str
+    first_id: int
+    n_decisions: int
+    n_arms: int
 
 
 @storage.register
@@ -48,14 +58,15 @@ class Session:
         kind: str = "",
         corrections: bool = True,
         timed: bool = False,
-        answers: dict[str, str] | None = None,
+        requests: dict[str, tuple[str, int, int, int]] | None = None,
     ) -> None:
         self._agent = agent  # None before it is created, and after it is deleted
         self.kind = kind
         self.corrections = corrections
         self.timed = timed  # whether decisions carry the time
-        self.answers = {} if answers is None else answers  # JSON by request id, oldest first
-        self._answer_chars = sum(map(len, self.answers.values()))
+        known = {} if requests is None else requests
+        self.requests = {id: AnsweredRequest(*known[id]) for id in known}  # oldest first
+        self.differing = 0  # replayed decisions for which this version would have chosen another arm
 
     @property
     def agent(self) -> BaseAgent:
@@ -98,11 +109,17 @@ class Session:
         return None
 
     def decide(self, op: Decide) -> list[Decision]:
-        """Decide on all contexts of a request, and remember the answer if the request has an id."""
+        """Decide on all contexts of a request, or repeat the decisions that it was answered with."""
         request, agent = op.request, self.agent
         next_id = agent.next_id
+        at = op.at if self.timed else None
         try:
-            decisions = _decide(agent, request, op.at)
+            if op.decisions is None:
+                decisions = _decide(agent, request, at)
+            else:
+                with agent.replaying(answered.decision() for answered in op.decisions) as replay:
+                    decisions = _decide(agent, request, at)
+                self.differing += replay.differing
         except TaciturnError as error:
             if agent.next_id != next_id:
                 raise RuntimeError("the agent changed although it refused to decide") from error
@@ -111,14 +128,33 @@ class Session:
                 raise ValidationError(str(error), field) from None
             raise
         if request.request_id is not None:
-            self._remember(request.request_id, encode_decisions(decisions, single=request.single).decode())
+            self._remember(request, next_id, len(decisions))
         return decisions
 
-    def _remember(self, request_id: str, answer: str) -> None:
-        self.answers[request_id] = answer
-        self._answer_chars += len(answer)
-        while len(self.answers) > MAX_CACHED_RESPONSES or self._answer_chars > MAX_CACHED_CHARS:
-            self._answer_chars -= len(self.answers.pop(next(iter(self.answers))))
+    def _remember(self, request: DecideRequest, first_id: int, count: int) -> None:
+        n_arms = len(self.agent.arm_names)
+        self.requests[str(request.request_id)] = AnsweredRequest(request.fingerprint, first_id, count, n_arms)
+        while len(self.requests) > MAX_REQUESTS:
+            del self.requests[next(iter(self.requests))]
+
+    def known_decisions(self, request: DecideRequest) -> list[Decision] | None:
+        """The decisions that a request with this id was answered with; None if it is new.
+
+        Raises `RequestIdReused` if that request asked something else, and `ForgottenDecision` if its decisions are not
+        held any more.
+        """
+        known = None if request.request_id is None else self.requests.get(request.request_id)
+        if known is None:
+            return None
+        if known.fingerprint != request.fingerprint:
+            raise RequestIdReused(
+                f"request_id {request.request_id!r} was used for another request; give each request an id of its own"
+            )
+        decisions = map(self.agent.decision, range(known.first_id, known.first_id + known.n_decisions))
+        return [
+            Decision(made.id, made.arm, made.scores[: known.n_arms], made.widths[: known.n_arms], made.propensity)
+            for made in decisions
+        ]
 
     def _create(self, op: Create) -> None:
         if op.kind not in SERVED_METHODS:
@@ -134,6 +170,11 @@ class Session:
         agent.defer_training()
         self._agent, self.kind, self.corrections = agent, op.kind, op.corrections
         self.timed = agent.expire_after is not None
+
+    def resolved(self, op: Create) -> Create:
+        """The creation of this agent with all of its parameters, defaults included."""
+        params = {name: value for name, value in self.agent.params.items() if name != "arms"}
+        return msgspec.structs.replace(op, params=params)
 
     def _import(self, op: Import) -> None:
         agent = _load_untrusted(op.file)
@@ -165,6 +206,11 @@ class Session:
     def pending(self, now: float) -> int:
         """Number of decisions without feedback that will not have expired at the time `now`."""
         return self.agent.decisions.pending(now, self.agent.expire_after if self.timed else None)
+
+    def oldest_pending(self, count: int) -> list[int]:
+        """Ids of the oldest decisions without feedback, at most `count`."""
+        decisions = self.agent.decisions
+        return decisions.ids[decisions.states == STATES.index("pending")][:count].tolist()  # type: ignore[no-any-return]
 
     def classify_feedback(self, op: Reward) -> str:
         """What a reward would be: "taken" as the first or after silence, "corrected", or the "same" again."""
@@ -229,7 +275,7 @@ class Session:
             "kind": self.kind,
             "corrections": self.corrections,
             "timed": self.timed,
-            "answers": self.answers,
+            "requests": {id: tuple(known) for id, known in self.requests.items()},
         }
 
     @classmethod

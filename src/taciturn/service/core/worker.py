@@ -29,12 +29,16 @@ class Owner(Settings, Protocol):
 
     learn_budget: float
     snapshot_every: int
+    snapshot_seconds: float
 
     def appended(self, position: int) -> None:
         """Entries up to this position are durable."""
 
-    def recover(self) -> None:
-        """A session differs from the journal: restore it."""
+    def recover(self, worker: "Worker") -> None:
+        """The session of one agent is broken: restore it."""
+
+    def append_failed(self, error: Exception) -> None:
+        """Entries were lost, of this agent and maybe of others: restore all sessions that are ahead of the journal."""
 
     def snapshot(self, worker: "Worker") -> None:
         """Write a snapshot of the worker's session, on the worker's thread."""
@@ -62,11 +66,13 @@ class Worker:
         self._others: deque[Job] = deque()
         self._in_flight: deque[Batch] = deque()
         self._pause = self._paused = self._stop = self._snapshot_requested = False
-        self._append_failed = False
+        self.append_failed = False  # the session is ahead of the journal
+        self.breaks = 0  # times that the session broke since the last successful append
         self._idle = False
         self._load = 0  # decisions and rewards queued since decisions were last taken
         self._has_pending = False  # there is deferred training left
-        self._entries_since_attempt = self.entries_since_snapshot
+        self._decided_at_attempt = 0  # the number of decisions at the last attempt at a snapshot
+        self._work = 0.0  # seconds of computing since then: what a replay would take, at least
         self._thread = threading.Thread(target=self._run, name=f"taciturn-{name}", daemon=True)
         self._thread.start()
 
@@ -129,7 +135,7 @@ class Worker:
                 session, self.position, self.snapshot_at, self.created_at = state
                 self.entries_since_snapshot = self.position - self.snapshot_at
                 self._processor.replace_session(session)
-                self._append_failed = False
+                self.append_failed = False
             self._pause = self._paused = False
             self._ready.notify_all()
 
@@ -166,12 +172,15 @@ class Worker:
 
     def _serve(self) -> None:
         while (decides := self._next_decides()) is not None:
+            started = time.thread_time()
             self._send(self._learn(self._processor.decide(decides)))
-            if self.session.alive and not self.broken:
+            if self.session.alive and not self.broken and self._owner.writable.is_set():
                 self._send(self._train())
-            if self.broken:
-                self._owner.recover()
-            elif self._snapshot_requested or self._entries_since_attempt >= self._owner.snapshot_every:
+            self._work += time.thread_time() - started
+            if self.broken and not self.append_failed:
+                self.breaks += 1
+                self._owner.recover(self)
+            elif self._snapshot_requested or self._snapshot_due():
                 self._snapshot()
         if self.session.alive and self.entries_since_snapshot and not self.broken:
             self._snapshot()
@@ -244,9 +253,8 @@ class Worker:
         if not batch.results and not batch.entries:
             return
         self.entries_since_snapshot += len(batch.entries)
-        self._entries_since_attempt += len(batch.entries)
         with self._ready:
-            if self._append_failed:
+            if self.append_failed:
                 batch = Batch([], unavailable(batch.results))
             elif batch.entries:
                 self._in_flight.append(batch)
@@ -270,24 +278,29 @@ class Worker:
         with self._ready:
             self._in_flight.remove(batch)
             if error is not None:
-                self._append_failed = self._processor.broken = True
+                self.append_failed = self._processor.broken = True
             self.position = max(position, self.position)
             self.visible |= error is None
             self._ready.notify_all()
         if error is None:
+            self.breaks = 0
             self._owner.appended(position)
             if batch.deletes_agent:
                 self._owner.removed(self)
             resolve(batch.results)
         else:
-            self._owner.recover()
+            self._owner.append_failed(error)
             resolve(unavailable(batch.results))
+
+    def _snapshot_due(self) -> bool:
+        decided = self.counts["decisions"] - self._decided_at_attempt
+        return decided >= self._owner.snapshot_every or self._work >= self._owner.snapshot_seconds
 
     def _snapshot(self) -> None:
         """Wait until everything is durable, and write a snapshot."""
         with self._ready:
             self._wait_landed()
             self._snapshot_requested = False
-        self._entries_since_attempt = 0
+        self._decided_at_attempt, self._work = self.counts["decisions"], 0.0
         if not self.broken and self.session.alive:
             self._owner.snapshot(self)

@@ -57,6 +57,13 @@ class Journal(Protocol):
     def drop_key(self, name: str) -> bool:
         """Remove a key; returns whether it existed."""
 
+    @property
+    def responsive(self) -> bool:
+        """Whether the journal answers in good time."""
+
+    def probe(self) -> None:
+        """Write something that changes nothing, durably; raises `JournalUnavailable` if that fails."""
+
     def close(self) -> None:
         """Release files and connections."""
 
@@ -67,6 +74,10 @@ class DamagedJournal(TaciturnError):
 
 class JournalUnavailable(TaciturnError):
     """A journal that cannot be reached or written now; nothing that failed was acknowledged."""
+
+
+class Fenced(JournalUnavailable):
+    """A journal that another process has taken over; this one never writes again."""
 
 
 class JournalFull(JournalUnavailable):

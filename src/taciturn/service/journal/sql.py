@@ -98,6 +98,16 @@ class SQLJournal(ABC):
             self._tail = position, digest
             return position
 
+    def probe(self) -> None:
+        """Write a number over itself, durably; raises `JournalUnavailable` if nothing can be written."""
+        with self.transaction():
+            self.write("UPDATE taciturn_meta SET value = value WHERE name = 'head'")
+
+    @property
+    def responsive(self) -> bool:
+        """Whether the database answers in good time."""
+        return True
+
     def read(self, after: int = 0) -> Iterator[Record]:
         """Yield all records after a position, in order, each verified; no transaction is open between two pages."""
         last, digest = self.last(), self.digest_at(after)
