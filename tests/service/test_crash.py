@@ -1,6 +1,7 @@
 """kill -9 under load, repeatedly: what was acknowledged is in the journal exactly once, and the agents are equal.
 
-TACITURN_KILLS is the number of kills; 100 by default.
+Every fifth server is of another release: its defaults and its rounding are others, so that it would decide otherwise;
+the next one is of the first release again. TACITURN_KILLS is the number of kills; 100 by default, with 20 upgrades.
 """
 
 import json
@@ -16,6 +17,7 @@ import msgspec
 import numpy as np
 
 import taciturn
+from taciturn.service.core.operations import Answered
 
 KILLS = int(os.environ.get("TACITURN_KILLS", "100"))
 
@@ -23,7 +25,10 @@ SERVER = """
 import os, signal, sys
 from pathlib import Path
 import uvicorn
-import numpy, taciturn, taciturn.agents.viewucb, taciturn.agents.linucb, taciturn.agents.bilinucb
+import numpy, taciturn
+from taciturn.agents.bilinucb import BILinUCB
+from taciturn.agents.linucb import LinUCB
+from taciturn.agents.viewucb import ViewUCB
 from taciturn.service.run import opened_app, opened_journal
 
 class Announcing(uvicorn.Server):
@@ -31,16 +36,24 @@ class Announcing(uvicorn.Server):
         await super().startup(sockets)
         print("port", self.servers[0].sockets[0].getsockname()[1], flush=True)
 
+def upgrade():
+    for kind in (LinUCB, ViewUCB, BILinUCB):
+        kind.__init__.__kwdefaults__["alpha"] = 3.0
+        score = kind._score
+        kind._score = lambda self, node, score=score: [-part for part in score(self, node)]
+
 def serve(folder):
     with opened_journal(folder) as journal, opened_app(journal, folder, snapshot_every=40) as app:
         Announcing(uvicorn.Config(app, port=0, log_level="critical")).run()
 
 folder, child = Path(sys.argv[1]), 0
 for line in sys.stdin:  # everything is imported once; each server is a fork of this process
-    if line == "start\\n":
+    if line.startswith("start"):
         child = os.fork()
         if not child:
             sys.stdin.close()
+            if "upgraded" in line:
+                upgrade()
             serve(folder)
             os._exit(0)
     else:
@@ -121,7 +134,10 @@ def post(port, path, body):
 
 
 class Replica:
-    """Agents of the library that apply the journal and are never interrupted."""
+    """Agents of the library that apply the journal and are never interrupted or upgraded.
+
+    `scored` is the decision `until` as they would have made it themselves.
+    """
 
     def __init__(self, folder):
         self.folder, self.position = folder, 0
@@ -140,19 +156,22 @@ class Replica:
         for position, name, kind, body in rows:
             assert position == self.position + 1
             self.position = position
-            self.apply(name, kind, msgspec.json.decode(body))
+            self.apply(name, kind, msgspec.json.decode(body), until)
             if until in self.decided:
                 return
 
-    def apply(self, name, kind, body):
+    def apply(self, name, kind, body, until):
         agent = self.agents[name]
         if kind == "decide":
             request = body["request"]
-            for context in request.get("contexts") or [request["context"]]:
-                decision = agent.decide(context)
+            contexts = request.get("contexts") or [request["context"]]
+            for context, made in zip(contexts, body["decisions"], strict=True):
+                if (name, made["id"]) == until:
+                    self.scored = agent.fork().decide(context, at=body["at"])
+                with agent.replaying([msgspec.convert(made, Answered).decision()]):
+                    decision = agent.decide(context, at=body["at"])
                 assert (name, decision.id) not in self.decided
                 self.decided[name, decision.id] = decision.arm
-                self.last = decision
         elif kind == "train":
             agent.train_pending(body["steps"])
         elif kind == "reward":
@@ -168,6 +187,15 @@ def test_acknowledged_requests_survive_kill_9(tmp_path):
     subprocess.run([sys.executable, "-c", WARM], check=True)
     done = subprocess.run([sys.executable, __file__, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def check_answers(port, decisions, rng):
+    """Ask for the arms of some of the decisions that were acknowledged."""
+    known = list(decisions.items())
+    for number in rng.integers(len(known), size=min(len(known), 5)):
+        (name, id), arm = known[number]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/agents/{name}/decisions/{id}", timeout=20) as answer:
+            assert json.load(answer)["arm"] == arm
 
 
 def kill_repeatedly(servers, tmp_path):
@@ -195,12 +223,13 @@ def kill_repeatedly(servers, tmp_path):
         replica.catch_up()
         assert decisions.items() <= replica.decided.items()
         assert all(replica.rewarded[which] == [reward] for which, reward in rewards.items()), "exactly once"
-        _, port = servers("start")
-        for name in replica.agents:  # the next decision must equal that of the replica
+        _, port = servers("start upgraded" if kill % 5 == 0 else "start")
+        check_answers(port, decisions, rng)
+        for name in replica.agents if kill % 5 else ():  # the next decision must equal that of the replica
             context = rng.random(4).tolist()
             answer = post(port, f"/v1/agents/{name}/decisions", {"context": context})
             replica.catch_up(until=(name, answer["id"]))  # it may have trained since
-            decision = replica.last
+            decision = replica.scored
             assert (answer["id"], answer["arm"]) == (decision.id, decision.arm)
             np.testing.assert_array_equal(answer["scores"], decision.scores)
             np.testing.assert_array_equal(answer["widths"], decision.widths)

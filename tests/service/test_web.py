@@ -489,7 +489,7 @@ def test_pages_load_nothing_from_other_hosts_and_run_nothing_inline():
         ask("POST", "/v1/agents", json={"name": "x", "arms": 2})
         answer = ask("GET", "/agents/x")
         assert answer.status_code == 503
-        assert "restoring agents" in answer.text
+        assert "restoring the agents" in answer.text
         service.readable.set()
     service.close()
 
