@@ -12,17 +12,21 @@ where arrays do not fit together: kernels trust them.
 import hashlib
 import importlib
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from taciturn.agents.decoding import ARRAY_KINDS, Arrays, Decoder, is_estimator, parse_header
 from taciturn.errors import InvalidData, TaciturnError
 from taciturn.system import atomic_write
 
-MAGIC = b"taciturn\x04"  # the last byte is the version of the format
+FORMAT = 4
+UPGRADES: dict[int, Callable[[Any], Any]] = {}
+"""For each older format that is read, the function that makes a header of the next format from one of it."""
+
+MAGIC = b"taciturn" + bytes([FORMAT])
 Kind = TypeVar("Kind", bound=type)
 MODULE_OF_TAG = {
     "linucb": "taciturn.agents.linucb",
@@ -37,8 +41,6 @@ MODULE_OF_TAG = {
 """The modules that register the tags of the library's own agents; they are imported when a file asks for one."""
 
 _CLASSES: dict[str, "_Registered"] = {}
-_ALLOWED_ESTIMATORS = frozenset({"sklearn.cluster._kmeans:MiniBatchKMeans"})
-_ARRAY_KINDS = frozenset("biufU")  # booleans, whole numbers, floats and text
 
 
 def register(kind: Kind, dump: Callable[[Any], Any] | None = None, restore: Callable[[Any], Any] | None = None) -> Kind:
@@ -68,43 +70,55 @@ class _Registered(NamedTuple):
 
 def save(agent: object, path: str | Path) -> None:
     """Write a file; a crash leaves the old one or the new one."""
+    chunks = _chunks(agent)
+
+    def write(scratch: Path) -> None:
+        with scratch.open("xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+
+    atomic_write(Path(path), write)
+
+
+def dumps(agent: object) -> bytes:
+    """The content of the file that `save` writes."""
+    return b"".join(_chunks(agent))
+
+
+def _chunks(agent: object) -> list[Any]:
+    """The content of a file, in order; the arrays are live."""
     writer = _Writer()
     header = {"root": writer.encode(agent), "arrays": writer.layout()}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
-    parts: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text, *writer.arrays]
-
-    def write(scratch: Path) -> None:
-        digest = hashlib.sha256()
-        with scratch.open("xb") as file:
-            for part in parts:
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
-
-    atomic_write(Path(path), write)
+    chunks: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text, *writer.arrays]
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return [*chunks, digest.digest()]
 
 
 def load(path: str | Path, *, trusted: bool = True) -> Any:
     """Read an agent from a file; it resumes bit for bit where the saved one stopped.
 
-    With `trusted=False`, for files from others, only estimators that taciturn itself uses may be in it.
+    With `trusted=False`, for files from others, only estimators that taciturn itself uses may be in it, and a header
+    that would take much more memory than the file is refused before it is read; see `agents/decoding.py`.
     """
-    content, name = memoryview(Path(path).read_bytes()), Path(path).name
-    if bytes(content[:8]) != MAGIC[:8]:
-        raise InvalidData(f"{name}: not a file of a taciturn agent")
-    if bytes(content[: len(MAGIC)]) != MAGIC:
-        version = content[8:9].hex()
-        raise InvalidData(
-            f"{name}: has format {version} of another version of taciturn; this one reads {MAGIC[8:].hex()}"
-        )
-    if hashlib.sha256(content[:-32]).digest() != bytes(content[-32:]):
-        raise InvalidData(f"{name}: damaged or truncated, its checksum is wrong")
+    return loads(Path(path).read_bytes(), Path(path).name, trusted=trusted)
+
+
+def loads(content: bytes, name: str, *, trusted: bool = True) -> Any:
+    """The agent in the content of a file, as `load`; `name` is what errors call it."""
+    whole = memoryview(content)
+    version = _checked_version(whole, name)
     start = len(MAGIC) + 8
-    stop = start + int.from_bytes(content[len(MAGIC) : start], "little")
+    stop = start + int.from_bytes(whole[len(MAGIC) : start], "little")
     try:
-        header = json.loads(bytes(content[start:stop]))
-        agent = _Reader(header["arrays"], content[stop:-32], trusted=trusted).decode(header["root"])
-    except (LookupError, TypeError, ValueError, OverflowError, AttributeError, ImportError, RecursionError) as error:
+        header = parse_header(whole[start:stop], trusted=trusted)
+        for older in range(version, FORMAT):
+            header = UPGRADES[older](header)
+        arrays = Arrays(header["arrays"], whole[stop:-32])
+        agent = Decoder(arrays, _restorer, trusted=trusted).decode(header["root"])
+    except _UNSOUND as error:
         reason = " ".join(str(error).split())[:200]
         raise InvalidData(f"{name}: not written by this version of taciturn ({reason})") from None
     if not hasattr(agent, "decide"):
@@ -112,11 +126,48 @@ def load(path: str | Path, *, trusted: bool = True) -> Any:
     return agent
 
 
+_UNSOUND = (
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What reading a header that `_chunks` did not write can raise."""
+
+
+def _checked_version(content: memoryview, name: str) -> int:
+    """The format of a file, which is one that can be read; its checksum is right."""
+    if bytes(content[:8]) != MAGIC[:8] or len(content) < len(MAGIC):
+        raise InvalidData(f"{name}: not a file of a taciturn agent")
+    version, oldest = content[8], FORMAT
+    while oldest - 1 in UPGRADES:
+        oldest -= 1
+    if not oldest <= version <= FORMAT:
+        reads = f"{FORMAT:02x}" if oldest == FORMAT else f"{oldest:02x} to {FORMAT:02x}"
+        raise InvalidData(f"{name}: has format {version:02x} of another version of taciturn; this one reads {reads}")
+    if hashlib.sha256(content[:-32]).digest() != bytes(content[-32:]):
+        raise InvalidData(f"{name}: damaged or truncated, its checksum is wrong")
+    return version
+
+
+def _restorer(tag: str) -> Callable[[Any], Any]:
+    """The function that makes an object of the class registered under a tag."""
+    if tag not in _CLASSES and tag in MODULE_OF_TAG:
+        importlib.import_module(MODULE_OF_TAG[tag])
+    if tag not in _CLASSES:
+        raise ValueError(f"it holds a {tag}; import the module that defines it first")
+    return _CLASSES[tag].restore
+
+
 def nbytes(state: Any) -> int:
     """Bytes in the arrays of a state."""
     if isinstance(state, np.ndarray):
         return state.nbytes
-    if _is_estimator(type(state)):
+    if is_estimator(type(state)):
         state = vars(state)
     items = state.values() if isinstance(state, dict) else state if isinstance(state, tuple | list) else ()
     return sum(map(nbytes, items))
@@ -158,7 +209,7 @@ class _Writer:
         return self._encode_object(value)
 
     def _encode_array(self, array: np.ndarray[Any, Any], *, scalar: bool) -> dict[str, int]:
-        if array.dtype.kind not in _ARRAY_KINDS:
+        if array.dtype.kind not in ARRAY_KINDS:
             raise TaciturnError(f"an agent that holds an array of {array.dtype} cannot be saved")
         self.arrays.append(np.ascontiguousarray(array).reshape(array.shape))
         return {"scalar" if scalar else "array": len(self.arrays) - 1}
@@ -167,7 +218,7 @@ class _Writer:
         kind = type(value)
         if isinstance(value, np.random.RandomState):  # in estimators
             return {"random_state": self.encode(value.get_state(legacy=False))}
-        if _is_estimator(kind):
+        if is_estimator(kind):
             return {"estimator": f"{kind.__module__}:{kind.__qualname__}", "state": self.encode(vars(value))}
         known = _CLASSES.get(getattr(kind, "tag", ""))
         if known is not None and known.kind is kind:
@@ -175,70 +226,3 @@ class _Writer:
         if known is not None:
             raise TaciturnError(f"a {kind.__name__} cannot be saved: another class took its tag {value.tag!r} later")
         raise TaciturnError(f"an agent that holds a {kind.__name__} cannot be saved; arrays and plain values can")
-
-
-def _is_estimator(kind: Any) -> bool:
-    return isinstance(kind, type) and kind.__module__.startswith("sklearn.") and hasattr(kind, "get_params")
-
-
-class _Reader:
-    """Makes the values that a header describes."""
-
-    def __init__(self, layout: list[Any], content: memoryview, *, trusted: bool) -> None:
-        self._content = content
-        self._trusted = trusted
-        self._layout = [_Layout(*entry) for entry in layout]
-
-    def decode(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        if "object" in value:
-            return self._class(value["object"]).restore(self.decode(value["state"]))
-        if "estimator" in value:
-            kind = self._estimator(value["estimator"])
-            estimator = kind.__new__(kind)
-            vars(estimator).update(self.decode(value["state"]))
-            return estimator
-        ((tag, body),) = value.items()
-        decoders: dict[str, Callable[[Any], Any]] = {
-            "float": float.fromhex,
-            "array": self._array,
-            "scalar": lambda index: self._array(index)[()],
-            "tuple": lambda items: tuple(map(self.decode, items)),
-            "list": lambda items: list(map(self.decode, items)),
-            "range": lambda limits: range(*limits),
-            "dict": lambda items: {self.decode(key): self.decode(item) for key, item in items},
-            "random_state": self._random_state,
-        }
-        return decoders[tag](body)
-
-    def _class(self, tag: str) -> _Registered:
-        if tag not in _CLASSES and tag in MODULE_OF_TAG:
-            importlib.import_module(MODULE_OF_TAG[tag])
-        if tag not in _CLASSES:
-            raise ValueError(f"it holds a {tag}; import the module that defines it first")
-        return _CLASSES[tag]
-
-    def _estimator(self, path: str) -> Any:
-        module, _, name = path.partition(":")
-        if not module.startswith("sklearn.") or not (self._trusted or path in _ALLOWED_ESTIMATORS):
-            raise ValueError(f"it holds a {path}, which is not allowed here")
-        kind = getattr(importlib.import_module(module), name, None)
-        if not _is_estimator(kind):
-            raise ValueError(f"{path} is no estimator")
-        return kind
-
-    def _random_state(self, body: Any) -> np.random.RandomState:
-        state = np.random.RandomState()
-        state.set_state(self.decode(body))
-        return state
-
-    def _array(self, index: int) -> np.ndarray[Any, Any]:
-        entry = self._layout[index]
-        dtype = np.dtype(entry.dtype)
-        if dtype.kind not in _ARRAY_KINDS:
-            raise ValueError(f"an array of {dtype}")
-        if min(entry.shape, default=0) < 0 or entry.offset < 0:
-            raise ValueError(f"an array of shape {entry.shape} at {entry.offset}")
-        count = math.prod(entry.shape)
-        return np.frombuffer(self._content, dtype, count, entry.offset).reshape(entry.shape).copy()

@@ -1,6 +1,5 @@
 """One agent as a function of the journal: `apply` is called for each operation, both live and in replay."""
 
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -261,10 +260,7 @@ class Session:
 
     def export(self) -> bytes:
         """The agent as the content of a file."""
-        with tempfile.TemporaryDirectory(prefix="taciturn-") as folder:
-            path = Path(folder) / "agent.taciturn"
-            self.agent.save(path)
-            return path.read_bytes()
+        return storage.dumps(self.agent)
 
     # Storage.
 
@@ -308,17 +304,14 @@ def _decide(agent: BaseAgent, request: DecideRequest, at: float | None) -> list[
 
 def _load_untrusted(file: bytes) -> Any:
     """Load an agent from an untrusted file; any error becomes a `TaciturnError`."""
-    with tempfile.TemporaryDirectory(prefix="taciturn-") as folder:
-        path = Path(folder) / "agent.taciturn"
-        path.write_bytes(file)
-        try:
-            return storage.load(path, trusted=False)
-        except TaciturnError:
-            raise
-        except Exception as error:
-            raise InvalidData(
-                f"agent.taciturn: not written by this version of taciturn ({type(error).__name__})"
-            ) from error
+    try:
+        return storage.loads(file, "agent.taciturn", trusted=False)
+    except TaciturnError:
+        raise
+    except Exception as error:
+        raise InvalidData(
+            f"agent.taciturn: not written by this version of taciturn ({type(error).__name__})"
+        ) from error
 
 
 def check_distinct_text(names: Any) -> None:
