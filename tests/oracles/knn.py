@@ -17,7 +17,10 @@ def nearest(X, k):
 
 
 def similarity(X, k):
-    """Return the symmetric weights A of the paper, with σ the mean distance to the k-th neighbor."""
+    """Return the symmetric weights A of the paper, with σ the mean distance to the k-th neighbor.
+
+    The quotient is taken in extended precision, where σ² does not underflow.
+    """
     count = len(X)
     k = min(k, count - 1)
     A = np.zeros((count, count))
@@ -27,7 +30,7 @@ def similarity(X, k):
     sigma = np.sqrt(distances[:, -1]).mean()
     for i in range(count):
         for j, squared in zip(order[i], distances[i], strict=True):
-            A[i, j] = np.exp(-squared / sigma**2) if sigma > 0 else 1.0
+            A[i, j] = np.exp(-np.longdouble(squared) / np.longdouble(sigma) ** 2) if sigma > 0 else 1.0
     return np.maximum(A, A.T)
 
 

@@ -25,6 +25,12 @@ Columns = NDArray[np.int32]
 ROUNDING = 2.0**-50
 """Rounding error per entry of two rows: eight times that of one operation, more than all operations on it add up to."""
 
+UNDERFLOW = 2.0**-1040
+"""More than all rounding errors of squares and products below the smallest normal number: 2⁻¹⁰⁷⁴ for each of them."""
+
+SMALLEST_NORMAL = 2.0**-1022
+"""Below it numbers are denormal, and their inverse may be infinite."""
+
 
 @kernel
 def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j: int) -> float:
@@ -167,7 +173,7 @@ def insert(
     new_kth_distance = np.inf
     for i in range(new):
         norms = norms2[i] + norms2[new]
-        if norms - 2.0 * products[i] - rounding_slack * norms < max(kth_distance[i], new_kth_distance):
+        if norms - 2.0 * products[i] - rounding_slack * norms - UNDERFLOW < max(kth_distance[i], new_kth_distance):
             exact = _squared_distance(indptr, columns, values, nodes[i], nodes[new])
             _add_candidate(neighbors[new], distances[new], i, exact)
             _add_candidate(neighbors[i], distances[i], new, exact)
@@ -198,7 +204,7 @@ def recompute(
         distances[i] = np.inf
         for j in range(nodes.shape[0]):
             norms = norms2[j] + norms2[i]
-            if j != i and norms - 2.0 * products[j] - rounding_slack * norms < distances[i, k - 1]:
+            if j != i and norms - 2.0 * products[j] - rounding_slack * norms - UNDERFLOW < distances[i, k - 1]:
                 exact = _squared_distance(indptr, columns, values, nodes[i], nodes[j])
                 _add_candidate(neighbors[i], distances[i], j, exact)
         kth_distance[i] = distances[i, k - 1]
@@ -214,6 +220,17 @@ def bandwidth(distances: Floats, count: int) -> float:
     for i in range(count):
         total += np.sqrt(distances[i, k - 1])
     return total / count
+
+
+@kernel
+def _similarity(distance: float, sigma: float) -> float:
+    """Return ``exp(−distance / σ²)`` of a squared distance, or 1 if σ is 0; never NaN."""
+    if sigma == 0.0:
+        return 1.0
+    if sigma * sigma >= SMALLEST_NORMAL:
+        return float(np.exp(-distance * (1.0 / (sigma * sigma))))
+    ratio = np.sqrt(distance) / sigma  # a denormal σ² has lost its digits, and 1/σ² may be infinite
+    return float(np.exp(-ratio * ratio))
 
 
 @kernel
@@ -243,7 +260,6 @@ def normalized_adjacency(
     n_nodes = nodes.shape[0]
     k = max(min(neighbors.shape[1], n_nodes - 1), 0)
     sigma = bandwidth(distances, n_nodes)
-    inverse_sigma2 = 0.0 if sigma == 0.0 else 1.0 / (sigma * sigma)
     weights = np.empty((n_nodes, k))
     degrees = np.ones(count)
     indptr = np.zeros(count + 1, np.int64)
@@ -257,7 +273,7 @@ def normalized_adjacency(
             if mutual:
                 weights[i, a] = -1.0  # the edge was counted already, in the list of j
                 continue
-            weights[i, a] = np.exp(-distances[i, a] * inverse_sigma2)
+            weights[i, a] = _similarity(distances[i, a], sigma)
             degrees[nodes[i]] += weights[i, a]
             degrees[nodes[j]] += weights[i, a]
             indptr[nodes[i] + 1] += 1
