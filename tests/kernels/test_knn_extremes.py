@@ -1,5 +1,7 @@
 """Neighbors and weights where squares are denormal or underflow: exact, finite, and never an edge without an end."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,7 +37,7 @@ def check_adjacency(csr, X, k):
     assert np.isfinite(values).all()
     assert indptr[0] == 0
     assert indptr[-1] == len(columns) == len(values)
-    for row, (first, last) in enumerate(zip(indptr[:-1], indptr[1:], strict=True)):
+    for row, (first, last) in enumerate(itertools.pairwise(indptr)):
         listed = columns[first:last].tolist()
         assert len(set(listed)) == len(listed)
         assert {row, *np.flatnonzero(weights[row])} <= set(listed) <= set(range(len(X)))
