@@ -77,3 +77,17 @@ class Web:
             return await asyncio.gather(*(self._client.request(m, p, **options) for m, p, options in requests))
 
         return self._runner.run(send())
+
+
+class FakeTime:
+    """A clock for a `Client` that only pauses move; the pauses are kept."""
+
+    def __init__(self, client):
+        self.now, self.pauses = 0.0, []
+        client.connection.clock, client.connection.sleep = lambda: self.now, self.sleep
+        client.connection.jitter = lambda: 1.0
+
+    def sleep(self, seconds):
+        assert seconds >= 0
+        self.pauses.append(seconds)
+        self.now += seconds

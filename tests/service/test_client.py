@@ -10,9 +10,9 @@ import scipy.sparse as sp
 import uvicorn
 
 import taciturn
-from service_kit import MemoryJournal
-from taciturn import client as module
+from service_kit import FakeTime, MemoryJournal
 from taciturn.client import Client, ServiceUnavailable
+from taciturn.client.connection import ERRORS
 from taciturn.errors import (
     AlreadyAnswered,
     ForgottenDecision,
@@ -162,30 +162,39 @@ class Lossy(httpx.BaseTransport):
         self.inner.close()
 
 
-def test_retry_never_decides_twice(url):
-    lossy, slept = Lossy(), []
+@pytest.fixture
+def lossy():
+    return Lossy()
+
+
+@pytest.fixture
+def lossy_client(url, lossy):
     with Client(url, http=httpx.Client(transport=lossy, base_url=url)) as client:
-        client._sleep = slept.append  # private: the pauses are counted instead of waited for
-        agent = client.create("lossy", arms=2, kind="linucb")
-        lossy.lose, lossy.later = 2, 1
-        first = agent.decide([1.0])
-        assert (first.id, agent.decide([1.0]).id) == (0, 1)
-        lossy.lose = 1
-        agent.feedback(0, 1)
-        lossy.lose = 1
-        agent.withdraw(1)
-        assert agent.health().decisions == 2
-        assert len(slept) == 5
-        lossy.lose = 99
-        with pytest.raises(ServiceUnavailable, match="tried 4 times; ReadError"):
-            agent.decide([1.0])
+        client.time = FakeTime(client)
+        yield client
+
+
+def test_retry_never_decides_twice(lossy_client, lossy):
+    agent = lossy_client.create("lossy", arms=2, kind="linucb")
+    lossy.lose, lossy.later = 2, 1
+    first = agent.decide([1.0])
+    assert (first.id, agent.decide([1.0]).id) == (0, 1)
+    lossy.lose = 1
+    agent.feedback(0, 1)
+    lossy.lose = 1
+    agent.withdraw(1)
+    assert agent.health().decisions == 2
+    assert len(lossy_client.time.pauses) == 5
+    lossy.lose = 99
+    with pytest.raises(ServiceUnavailable, match="in 30 s; ReadError"):
+        agent.decide([1.0])
 
 
 def test_answer_of_another_server_is_an_error():
     transport = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>"))
     with (
-        Client("http://x", http=httpx.Client(transport=transport, base_url="http://x")) as client,
+        Client("http://x", patience=0, http=httpx.Client(transport=transport, base_url="http://x")) as client,
         pytest.raises(taciturn.TaciturnError, match="answered 502"),
     ):
         client.agents()
-    assert module.ERRORS["invalid-reward"] is InvalidReward
+    assert ERRORS["invalid-reward"] is InvalidReward

@@ -1,0 +1,99 @@
+"""Client of a service: its agents have the methods and errors of an agent in this process."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from taciturn.client.compare import is_as_asked, same_agent
+from taciturn.client.connection import Connection, ServiceUnavailable, segment
+from taciturn.client.remote import RemoteAgent
+from taciturn.contracts import Arm
+
+__all__ = ["Client", "RemoteAgent", "ServiceUnavailable"]
+
+URL, KEY = "TACITURN_URL", "TACITURN_KEY"
+
+
+class Client:
+    """A connection to a service.
+
+    A request without an answer, or with the answer "retry later", is sent again after a pause: as long as the service
+    asks for, or with longer and longer pauses. Every request is carried out once, however often it was sent.
+
+    Arguments:
+        url: its address, as ``http://localhost:8420``; by default that of the variable TACITURN_URL, with the key in
+            TACITURN_KEY.
+        key: the token of an API key, if the service needs one.
+        patience: seconds for which a request is sent again; 0 for never.
+        timeout: seconds to wait for each answer.
+        http: your own `httpx.Client`, instead of one made from `url` and `timeout`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        patience: float = 30.0,
+        timeout: float = 30.0,
+        http: httpx.Client | None = None,
+    ) -> None:
+        if url is None:
+            url, key = os.environ.get(URL, "http://localhost:8420"), os.environ.get(KEY) if key is None else key
+        self.connection = Connection(url, key, patience=patience, timeout=timeout, http=http)
+
+    def __repr__(self) -> str:
+        return f"Client({self.connection.address!r})"
+
+    def __enter__(self) -> Self:
+        """Close the client at the end of a `with` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.connection.close()
+
+    def agents(self) -> list[str]:
+        """The names of all agents."""
+        return [agent["name"] for agent in self.connection.send("GET", "/v1/agents").result()["agents"]]
+
+    def agent(self, name: str) -> RemoteAgent:
+        """An existing agent."""
+        return RemoteAgent(self.connection, self._about(name))
+
+    def create(
+        self, name: str, *, arms: Sequence[Arm] | int, kind: str = "viewucb", corrections: bool = True, **params: Any
+    ) -> RemoteAgent:
+        """Create an agent; `params` are those of its kind, as in `taciturn.make`."""
+        names = arms if isinstance(arms, int) else list(arms)
+        body = {"name": name, "kind": kind, "arms": names, "params": params, "corrections": corrections}
+        reply = self.connection.send("POST", "/v1/agents", body)
+        if reply.repeated and reply.slug == "name-taken" and is_as_asked(about := self._about(name), body):
+            return RemoteAgent(self.connection, about)  # the answer to an earlier attempt was lost
+        return RemoteAgent(self.connection, reply.result())
+
+    def load(self, name: str, path: str | Path) -> RemoteAgent:
+        """Create an agent from a file that `save` wrote."""
+        place, file = f"/v1/agents/{segment(name)}/file", Path(path).read_bytes()
+        reply = self.connection.send("POST", place, file=file)
+        if reply.repeated and reply.slug == "name-taken":  # perhaps the answer to an earlier attempt was lost
+            existing = self.agent(name)
+            if same_agent(file, self.connection.send("GET", place).content()):
+                return existing
+        return RemoteAgent(self.connection, reply.result())
+
+    def delete(self, name: str) -> None:
+        """Delete an agent permanently."""
+        reply = self.connection.send("DELETE", f"/v1/agents/{segment(name)}")
+        if not (reply.repeated and reply.slug == "unknown-agent"):
+            reply.result()
+
+    def _about(self, name: str) -> dict[str, Any]:
+        about: dict[str, Any] = self.connection.send("GET", f"/v1/agents/{segment(name)}").result()
+        return about

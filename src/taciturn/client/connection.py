@@ -1,0 +1,196 @@
+"""Requests to a service, sent again while it does not answer."""
+
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+import msgspec
+import numpy as np
+
+from taciturn import errors
+from taciturn.errors import TaciturnError
+
+ERRORS: dict[str, type[TaciturnError]] = {
+    "unknown-decision": errors.UnknownDecision,
+    "forgotten-decision": errors.ForgottenDecision,
+    "already-answered": errors.AlreadyAnswered,
+    "invalid-context": errors.InvalidContext,
+    "invalid-reward": errors.InvalidReward,
+    "unknown-arm": errors.UnknownArm,
+    "unknown-name": errors.UnknownName,
+    "invalid-file": errors.InvalidData,
+    "request-id-reused": errors.RequestIdReused,
+}
+ERRORS_BY_FIELD: dict[str, type[TaciturnError]] = {"neighbors": errors.UnknownDecision, "allowed": errors.UnknownArm}
+RETRY_STATUSES = (429, 502, 503, 504)
+"""Retry later; also the answers of a proxy whose service is being restarted."""
+
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+NO_ANSWER = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError)
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+"""Seconds before the second attempt, twice as many before each further one, and at most so many."""
+
+
+class ServiceUnavailable(TaciturnError):
+    """A service that could not be reached, or answered "retry later", for as long as the client was patient."""
+
+
+class Reply:
+    """The last answer to a request; `repeated` says that an earlier attempt may have been carried out."""
+
+    def __init__(self, response: httpx.Response, *, repeated: bool) -> None:
+        self._response, self.repeated = response, repeated
+
+    @property
+    def slug(self) -> str:
+        """The kind of problem; empty if there is none."""
+        return _slug(self._response) if self._response.is_error else ""
+
+    def content(self) -> bytes:
+        """The content; raises the error that the answer stands for."""
+        if not self._response.is_success:
+            raise problem_of(self._response)
+        return self._response.content
+
+    def result(self) -> Any:
+        """The decoded content, None for no content; raises the error that the answer stands for."""
+        content = self.content()
+        try:
+            return msgspec.json.decode(content) if content else None
+        except msgspec.DecodeError:
+            raise problem_of(self._response) from None
+
+
+class Connection:
+    """A connection to a service; for the arguments see `Client`.
+
+    `clock` returns seconds, `sleep` waits for so many, and `jitter` returns a factor for pauses, so that many clients
+    do not come back at the same moment.
+    """
+
+    def __init__(
+        self, url: str, key: str | None, *, patience: float, timeout: float, http: httpx.Client | None = None
+    ) -> None:
+        address = _checked_url(url)
+        self.address = f"{address.scheme}://{address.netloc.decode('ascii')}"
+        self.patience = patience
+        self.clock: Callable[[], float] = time.monotonic
+        self.sleep: Callable[[float], object] = time.sleep
+        self.jitter: Callable[[], float] = lambda: secrets.SystemRandom().uniform(0.5, 1.0)
+        self._headers = {} if key is None else {"authorization": f"Bearer {_checked_key(key)}"}
+        self._http = httpx.Client(base_url=address, timeout=timeout) if http is None else http
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(self, method: str, path: str, body: Any = None, *, file: bytes | None = None) -> Reply:
+        """Send a request until it is answered, and return the answer; raises `ServiceUnavailable` if there is none."""
+        content, headers = file, self._headers
+        if body is not None:
+            content = encode(body)
+        if content is not None:
+            kind = "application/json" if file is None else "application/octet-stream"
+            headers = headers | {"content-type": kind}
+        deadline, attempts, repeated = self.clock() + self.patience, 0, False
+        while True:
+            attempts, asked = attempts + 1, 0.0
+            try:
+                response = self._http.request(method, path, content=content, headers=headers)
+            except NO_ANSWER as error:
+                reason = f"{type(error).__name__}: {error}"
+                may_be_done = not isinstance(error, NOT_SENT)
+            except httpx.HTTPError as error:  # its text can have headers, and with them the key
+                raise TaciturnError(
+                    f"{method} {path} cannot be sent to {self.address}: {type(error).__name__}"
+                ) from None
+            else:
+                if response.status_code not in RETRY_STATUSES:
+                    return Reply(response, repeated=repeated)
+                reason, may_be_done = str(problem_of(response)), response.status_code != 429
+                asked = retry_after(response.headers, datetime.now(UTC))
+            repeated |= may_be_done
+            if (left := deadline - self.clock()) <= 0:
+                raise ServiceUnavailable(f"{method} {path} was sent {attempts} times in {self.patience:g} s; {reason}")
+            longest = min(FIRST_PAUSE * 2.0 ** (attempts - 1), LONGEST_PAUSE)
+            self.sleep(min(asked + longest * self.jitter(), left))  # the last attempt is when the patience ends
+
+
+def retry_after(headers: httpx.Headers, now: datetime) -> float:
+    """Seconds to wait by the header Retry-After, a number or a date; 0 without it, or if it cannot be read.
+
+    A date is compared with that of the answer where it has one, since clocks differ.
+    """
+    given = headers.get("retry-after", "").strip()
+    if given.isascii() and given.isdigit():
+        return float(given[:9])
+    try:
+        start = parsedate_to_datetime(headers["date"]) if "date" in headers else now
+        return max((parsedate_to_datetime(given) - start).total_seconds(), 0.0)
+    except (ValueError, TypeError):  # no date; or only one of the two has a time zone
+        return 0.0
+
+
+def problem_of(response: httpx.Response) -> TaciturnError:
+    """The error of this package for a problem."""
+    try:
+        problem = msgspec.json.decode(response.content, type=dict[str, Any])
+        kind = ERRORS.get(_slug(response)) or ERRORS_BY_FIELD.get(problem.get("field", "")) or TaciturnError
+        return kind(f"{problem['detail']} ({response.status_code})" if kind is TaciturnError else problem["detail"])
+    except (msgspec.DecodeError, KeyError):
+        return TaciturnError(f"the service answered {response.status_code}, and not in the form of taciturn")
+
+
+def _slug(response: httpx.Response) -> str:
+    try:
+        problem = msgspec.json.decode(response.content, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return ""
+    return str(problem.get("type", "")).rpartition("problem-")[2]
+
+
+def encode(body: Any) -> bytes:
+    """The body of a request as JSON."""
+    return msgspec.json.encode(body, enc_hook=_plain)
+
+
+def segment(text: str) -> str:
+    """Percent-encode text as one segment of a path."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else _percent(c) for c in text)
+
+
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TaciturnError(f"a {type(value).__name__} cannot be sent to a service")
+
+
+def _checked_key(key: Any) -> str:
+    """The key, if it can be sent in a header; the error never shows it."""
+    if not isinstance(key, str) or not key:
+        raise TaciturnError("the key is empty or no text; give the token that `taciturn keys add` showed")
+    if not all("!" <= character <= "~" for character in key):
+        raise TaciturnError(
+            "the key has a space, a line end or another character that no token has; "
+            "give the token alone, as `taciturn keys add` showed it"
+        )
+    return key
+
+
+def _checked_url(url: Any) -> httpx.URL:
+    """The address as a URL; the error does not show it, as a key may be there by mistake."""
+    try:
+        address = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        address = httpx.URL("")
+    if address.scheme not in {"http", "https"} or not address.host:
+        raise TaciturnError("the address of the service is not valid; http://localhost:8420 is")
+    return address

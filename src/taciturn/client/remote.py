@@ -1,0 +1,149 @@
+"""An agent of a service, with the methods of an agent in this process."""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from taciturn import errors
+from taciturn.client.connection import Connection, Reply, segment
+from taciturn.contracts import Arm, Calibration, Context, Decision, Explanation, Health, Neighbor
+
+
+class RemoteAgent:
+    """An agent of a service, with the methods of an agent in this process."""
+
+    def __init__(self, connection: Connection, about: dict[str, Any]) -> None:
+        self._connection = connection
+        self._update(about)
+
+    def _update(self, about: dict[str, Any]) -> None:
+        self.name: str = about["name"]
+        self.kind: str = about["kind"]
+        self.params: dict[str, Any] = about["params"]
+        self.arm_names: tuple[Arm, ...] = tuple(about["arms"])
+        self.active_arms: tuple[Arm, ...] = tuple(about["active"])
+
+    def decide(
+        self,
+        x: Context,
+        neighbors: Sequence[int] | None = None,
+        *,
+        allowed: Sequence[Arm] | None = None,
+        request_id: str | None = None,
+    ) -> Decision:
+        """Choose an arm for a context: a 1-d array, a sparse matrix of one row, or {feature: value}.
+
+        A request with a `request_id` of your own is decided on once, also if your program is started again in between:
+        the same request with the same id gets the same decision, another one with that id raises `RequestIdReused`.
+        """
+        return _decision(self._decide({"context": _context(x), "neighbors": _list(neighbors)}, allowed, request_id))
+
+    def decide_batch(
+        self,
+        X: Any,
+        neighbors: Sequence[Sequence[int] | None] | None = None,
+        *,
+        allowed: Sequence[Arm] | None = None,
+        request_id: str | None = None,
+    ) -> list[Decision]:
+        """Choose an arm for each row of a matrix, or item of a list of contexts; `request_id` as for `decide`."""
+        near = None if neighbors is None else [_list(ids) for ids in neighbors]
+        rows = [X.tocsr()[i] for i in range(X.shape[0])] if sp.issparse(X) else X
+        found = self._decide({"contexts": [_context(x) for x in rows], "neighbors": near}, allowed, request_id)
+        return [_decision(one) for one in found["decisions"]]
+
+    def _decide(self, body: dict[str, Any], allowed: Sequence[Arm] | None, request_id: str | None) -> Any:
+        """Send a request to decide; it always has a request id, since a retry must not be decided on again."""
+        body |= {"allowed": _list(allowed), "request_id": secrets.token_hex(16) if request_id is None else request_id}
+        return self._send("POST", "/decisions", body).result()
+
+    def feedback(self, id: int, reward: float | None) -> None:
+        """Give a decision its reward from 0 to 1; None if none will come."""
+        self._send("PUT", f"/decisions/{_id(id)}/reward", {"reward": reward}).result()
+
+    def feedback_batch(self, rewards: Mapping[int, float | None]) -> dict[int, str]:
+        """Give many decisions their rewards; returns the ids that were refused, and why."""
+        body = [{"id": id, "reward": reward} for id, reward in rewards.items()]
+        answer = self._send("PUT", "/rewards", body).result()
+        return {refused["id"]: refused["detail"] for refused in answer["refused"]}
+
+    def withdraw(self, id: int) -> None:
+        """Remove a decision that was never shown, and what was learned from it."""
+        reply = self._send("DELETE", f"/decisions/{_id(id)}")
+        if not (reply.repeated and reply.slug == "forgotten-decision"):  # an earlier attempt has removed it
+            reply.result()
+
+    def explain(self, id: int) -> Explanation:
+        """Why this arm was chosen, and the state and reward of the decision."""
+        answer = self._send("GET", f"/decisions/{_id(id)}").result()
+        parts = answer["explanation"] | {name: answer[name] for name in ("id", "arm", "state", "reward")}
+        parts.pop("text")
+        parts |= {"arms": tuple(parts["arms"]), "scores": _floats(parts["scores"]), "widths": _floats(parts["widths"])}
+        for side in ("supporting", "opposing"):
+            parts[side] = tuple(Neighbor(**neighbor) for neighbor in parts[side])
+        return Explanation(**parts)
+
+    def health(self) -> Health:
+        """The agent's diagnostics."""
+        health = self._send("GET", "/health").result()
+        if found := health["calibration"]:
+            bins = tuple((row["imputed"], row["observed"], row["count"]) for row in found["bins"])
+            health["calibration"] = Calibration(found["truths"], found["brier"], bins)
+        return Health(**health)
+
+    def add_arm(self, name: Arm, like: Arm | None = None) -> None:
+        """Add an arm, or bring a retired one back; a new one starts with what is known of `like`."""
+        absent = name not in self.active_arms
+        reply = self._send("POST", "/arms", {"arm": name, "like": like})
+        if reply.repeated and absent and reply.slug:
+            about = self._send("GET", "").result()
+            if name in about["active"]:  # an earlier attempt has added it
+                self._update(about)
+                return
+        self._update(reply.result())
+
+    def retire_arm(self, name: Arm) -> None:
+        """Never choose an arm again."""
+        self._update(self._send("DELETE", f"/arms/{segment(str(name))}").result())
+
+    def save(self, path: str | Path) -> None:
+        """Write the agent to a file; `taciturn.load` reads it in this process, `Client.load` in a service."""
+        Path(path).write_bytes(self._send("GET", "/file").content())
+
+    def _send(self, method: str, rest: str, body: Any = None) -> Reply:
+        return self._connection.send(method, f"/v1/agents/{segment(self.name)}{rest}", body)
+
+
+def _id(id: Any) -> int:
+    if isinstance(id, bool) or not isinstance(id, int | np.integer) or id < 0:
+        raise errors.UnknownDecision(f"unknown decision {id!r}")
+    return int(id)
+
+
+def _context(x: Any) -> Any:
+    """A context in the form that JSON can hold."""
+    if isinstance(x, Mapping) and not sp.issparse(x):
+        return {str(name): value for name, value in x.items()}
+    if sp.issparse(x):
+        row = sp.csr_matrix(x.reshape(1, -1) if x.ndim == 1 else x)
+        if row.shape[0] != 1:
+            raise errors.InvalidContext(f"one context is one row; this sparse matrix has {row.shape[0]}")
+        return {"indices": row.indices, "values": row.data, "size": row.shape[1]}
+    return x if isinstance(x, list) else np.asarray(x).tolist()
+
+
+def _list(given: Iterable[Any] | None) -> list[Any] | None:
+    return None if given is None else list(given)
+
+
+def _floats(values: list[float | None]) -> Any:
+    return np.array([np.nan if value is None else value for value in values])
+
+
+def _decision(found: dict[str, Any]) -> Decision:
+    parts = (_floats(found["scores"]), _floats(found["widths"]), found["propensity"])
+    return Decision(found["id"], found["arm"], *parts)
