@@ -1,4 +1,7 @@
-"""Journals of both kinds, on a real file system and on a PostgreSQL server that is started for this session."""
+"""Journals of both kinds, on a real file system and on a PostgreSQL server that is started for this session.
+
+And the page, in a real browser.
+"""
 
 import os
 import shutil
@@ -12,6 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from browser_kit import chromium
+from page_kit import Site, Window
+from service_kit import MemoryJournal
 from taciturn.service.journal.postgres import PostgresJournal
 from taciturn.service.journal.sqlite import SQLiteJournal
 
@@ -106,3 +112,42 @@ def store(new_store):
 def server(postgres):
     """One empty store on PostgreSQL."""
     return PostgresStore(postgres)
+
+
+# The page.
+
+
+@pytest.fixture
+def new_site():
+    sites = []
+
+    def make(journal=None, **options):
+        sites.append(Site(journal or MemoryJournal(), **options))
+        return sites[-1]
+
+    yield make
+    for site in sites:
+        site.close()
+
+
+@pytest.fixture
+def site(new_site):
+    return new_site()
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with chromium("--hide-scrollbars") as driver:
+        yield driver
+
+
+@pytest.fixture
+def window(driver):
+    driver.get("about:blank")
+    found = Window(driver)
+    found.errors()
+    found.requested()
+    yield found
+    urls = [url for url in found.requested() if url != "about:blank"]
+    assert all(url.startswith("http://127.0.0.1:") for url in urls), "no request to another machine"
+    driver.get("about:blank")

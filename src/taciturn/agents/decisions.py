@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.agents.table import PENDING, SILENT, NodeTable, RowStore
-from taciturn.contracts import STATES, Arm, DecisionRecord
+from taciturn.contracts import STATES, Arm, DecisionRecord, SparseRow
 from taciturn.errors import UnknownDecision
 
 
@@ -48,11 +48,15 @@ class Decisions(Mapping[int, DecisionRecord]):
     def __iter__(self) -> Iterator[int]:
         return iter(self.ids.tolist())
 
-    def __getitem__(self, id: int) -> DecisionRecord:
+    def _position(self, id: int) -> int:
         whole = isinstance(id, int | np.integer) and not isinstance(id, bool)
         i = int(np.searchsorted(self.ids, id)) if whole else len(self)
         if i >= len(self) or self.ids[i] != id:
             raise UnknownDecision(f"decision {id!r} is not held by this agent")
+        return i
+
+    def __getitem__(self, id: int) -> DecisionRecord:
+        i = self._position(id)
         state, value = int(self.states[i]), float(self.learned_rewards[i])
         learned = None if np.isnan(value) else value
         return DecisionRecord(
@@ -70,6 +74,10 @@ class Decisions(Mapping[int, DecisionRecord]):
             return self[id] is not None  # type: ignore[index]
         except UnknownDecision:
             return False
+
+    def context(self, id: int) -> SparseRow:
+        """The context of a decision, as a view that the agent's next change may overwrite."""
+        return self.contexts[self._position(id)]
 
     def pending(self, at: float = np.inf, expire_after: float | None = None) -> int:
         """How many wait for feedback; with `expire_after`, of those that will not have expired by the time `at`."""

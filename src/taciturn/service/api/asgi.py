@@ -61,7 +61,7 @@ class Resource:
         try:
             headers = dict(scope["headers"])
             if self._keyring is not None and endpoint.scope is not None:
-                _check_key(self._keyring, headers.get(b"authorization", b""), endpoint.scope)
+                check_key(self._keyring, headers.get(b"authorization", b""), endpoint.scope)
             async with asyncio.timeout(self._seconds):
                 body = b"" if endpoint.takes is None else await _read(headers, receive, endpoint)
                 answer = await endpoint.handle(scope["path_params"], body)
@@ -79,7 +79,8 @@ class _Disconnected(Exception):
     """The caller has closed the connection."""
 
 
-def _check_key(keyring: Keyring, header: bytes, needed: str) -> None:
+def check_key(keyring: Keyring, header: bytes, needed: str) -> None:
+    """Raise a problem unless the header Authorization has a key with the scope that is needed."""
     kind, _, token = header.partition(b" ")
     granted = keyring.scope_of(token.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
     if granted is None:

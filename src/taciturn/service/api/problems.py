@@ -34,6 +34,7 @@ TITLES = {
     "validation-error": "A value in the request is not valid",
     "no-key": "A key is needed",
     "not-allowed": "This key may not do that",
+    "cross-site": "A form of another site was sent",
     "unknown-route": "There is nothing at this path",
     "unknown-agent": "There is no such agent",
     "unknown-decision": "There is no such decision",

@@ -21,8 +21,8 @@ class AgentView:
     """An agent at one moment.
 
     Arrays have one item for each decision that is held, oldest first, without labelled rows; `rewards` are observed or,
-    where silent, imputed; NaN for none. `contexts` are the newest contexts, labelled ones included, and `context_arms`
-    the indices of their arms.
+    where silent, imputed; NaN for none; `times` are seconds since 1970 if the agent is `timed`, else the numbers of the
+    decisions. `contexts` are the newest contexts, labelled ones included, and `context_arms` the indices of their arms.
     """
 
     name: str
@@ -31,6 +31,7 @@ class AgentView:
     active: tuple[Arm, ...]
     features: int
     corrections: bool
+    timed: bool
     params: dict[str, Any]
     health: Health
     ids: NDArray[np.int64]
@@ -38,6 +39,7 @@ class AgentView:
     states: NDArray[np.int8]
     rewards: NDArray[np.float64]
     propensities: NDArray[np.float64]
+    times: NDArray[np.float64]
     contexts: sp.csr_matrix
     context_arms: NDArray[np.int32]
 
@@ -55,6 +57,7 @@ def capture(name: str, session: Session) -> AgentView:
         active=agent.active_arms,
         features=agent.n_features,
         corrections=session.corrections,
+        timed=session.timed,
         params={key: value for key, value in agent.params.items() if key != "arms"},
         health=agent.health(),
         ids=decisions.ids[made],
@@ -62,6 +65,7 @@ def capture(name: str, session: Session) -> AgentView:
         states=decisions.states[made],
         rewards=decisions.learned_rewards[made],
         propensities=decisions.propensities[made],
+        times=decisions.times[made],
         contexts=contexts,
         context_arms=decisions.arms[len(decisions) - contexts.shape[0] :].copy(),
     )

@@ -111,6 +111,7 @@ def recent(view: AgentView, most: int = RECENT) -> list[dict[str, Any]]:
             "state": STATES[view.states[i]],
             "reward": None if np.isnan(view.rewards[i]) else float(view.rewards[i]),
             "propensity": float(view.propensities[i]),
+            "time": float(view.times[i]),
         }
         for i in range(len(view.ids) - 1, max(len(view.ids) - 1 - most, -1), -1)
     ]

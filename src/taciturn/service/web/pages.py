@@ -2,7 +2,8 @@
 
 All data come from endpoints that need a key like those of the API: `/web/….json` returns the parts of a view as HTML.
 The pages themselves need no key. If the service has no keys they contain the parts, so that they can be read without
-JavaScript; otherwise they are empty, and a script loads the parts with the key that the user has entered.
+JavaScript; otherwise they are empty, and a script loads the parts with the key that the user has entered. What they can
+change without JavaScript is in `forms.py`.
 """
 
 import asyncio
@@ -22,15 +23,17 @@ from taciturn.service.api.routes import JSON, Endpoint, decision_id
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.operations import NAME
 from taciturn.service.core.service import Service
+from taciturn.service.web.forms import Forms
 from taciturn.service.web.latency import Latencies, Stopwatch
 from taciturn.service.web.views import Parts, Views
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 MEDIA = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 AGENT, DECISION = "/agents/{agent}", "/agents/{agent}/decisions/{id}"
+AGENT_DATA = "/web" + AGENT + "/overview.json"
 View = Callable[[dict[str, str]], Awaitable[Parts]]
 
 
@@ -52,6 +55,7 @@ class Page:
 
     def __init__(self, service: Service, keyring: Keyring | None, latencies: Latencies) -> None:
         self._views, self._keyring, self._keyed = Views(service, latencies), keyring, keyring is not None
+        self._forms = Forms(service, keyring, self._refused)
         self._limits, self._metrics = service.limits, Metrics(service)  # its own: the page is not counted as traffic
         folder = files("taciturn.service.web") / "static"
         self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
@@ -60,11 +64,12 @@ class Page:
         """The pages, their static files, and their data."""
         return [
             Route("/", self._page("agents.html", "/web/agents.json", self._agents)),
-            Route(AGENT, self._page("agent.html", "/web" + AGENT + "/overview.json", self._agent)),
+            Route(AGENT, self._page("agent.html", AGENT_DATA, self._agent)),
             Route(DECISION, self._page("decision_page.html", "/web" + DECISION + ".json", self._decision)),
+            *self._forms.routes(),
             Route("/web/static/{file}", self._static),
             self._data("/web/agents.json", self._agents),
-            self._data("/web" + AGENT + "/overview.json", self._agent),
+            self._data(AGENT_DATA, self._agent),
             self._data("/web" + DECISION + ".json", self._decision),
         ]
 
@@ -92,23 +97,31 @@ class Page:
 
     def _page(self, template: str, source: str, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            path = request.path_params
-            status, parts, problem = 200, None, None
-            try:
-                _check(path)
-                async with asyncio.timeout(self._limits.seconds):
-                    parts = None if self._keyed else await view(path)
-            except Exception as error:  # noqa: BLE001 - every error becomes a page
-                problem = problem_of(error)
-                status = problem.status
-            if problem is not None and status in {404, 410}:
-                shown = {"detail": problem.detail, "problem": None, "keyed": False, "source": ""}
-                return self._answer("missing.html", status, **shown)
-            given: dict[str, Any] = {"parts": parts or {}, "problem": problem, "keyed": self._keyed}
-            given |= {"source": source.format(**path), "path": path, "kinds": self._views.kinds}
-            return self._answer(template, status, **given, host=request.url.netloc, scheme=request.url.scheme)
+            return await self._show(request, template, source, view)
 
         return answer
+
+    async def _refused(self, request: Request, problem: Problem) -> Response:
+        """The page of an agent whose form was refused, with the reason."""
+        return await self._show(request, "agent.html", AGENT_DATA, self._agent, problem)
+
+    async def _show(
+        self, request: Request, template: str, source: str, view: View, problem: Problem | None = None
+    ) -> Response:
+        path, parts, refused = request.path_params, None, problem is not None
+        try:
+            _check(path)
+            async with asyncio.timeout(self._limits.seconds):
+                parts = None if self._keyed else await view(path)
+        except Exception as error:  # noqa: BLE001 - every error becomes a page
+            problem = problem_of(error)
+            if problem.status in {404, 410}:
+                shown = {"detail": problem.detail, "problem": None, "refused": False, "keyed": False, "source": ""}
+                return self._answer("missing.html", problem.status, **shown)
+        given: dict[str, Any] = {"parts": parts or {}, "problem": problem, "refused": refused, "keyed": self._keyed}
+        given |= {"source": source.format(**path), "path": path, "kinds": self._views.kinds}
+        status = 200 if problem is None else problem.status
+        return self._answer(template, status, **given, host=request.url.netloc, scheme=request.url.scheme)
 
     def _answer(self, template: str, status: int, **given: Any) -> Response:
         content = self._views.render(template, **given)

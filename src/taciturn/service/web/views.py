@@ -4,29 +4,35 @@ A view is rendered from a copy of the agent on a thread of its own, and again on
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from taciturn.service.core.errors import UnknownAgent
 from taciturn.service.core.service import Service
-from taciturn.service.core.session import SERVED_METHODS, Session
-from taciturn.service.web import agent_view, overview, svg
+from taciturn.service.core.session import SERVED_METHODS
+from taciturn.service.web import agent_view, decision_view, overview, svg
 from taciturn.service.web.agent_view import AgentView
 from taciturn.service.web.latency import Latencies, Latency
 from taciturn.system import format_bytes
 
 Parts = dict[str, str]
+JOINED = re.compile(r"(?<=[_/.:@=&|+])(?=\w)")
+"""Places in a name where a line may end."""
+
 CARD_TIMEOUT = 3.0
 """Seconds that the list of agents waits for one of them."""
 
 MAX_ROWS = 24
 """The most rows of the table below the curves."""
 
-MAX_ARMS = 12
-"""The most arms whose scores are shown."""
+LISTED_ARMS = 100
+"""The most arms that are listed with a button to retire them, or to bring them back."""
 
 
 def percent(share: float | None) -> str:
@@ -39,6 +45,24 @@ def number(value: float | None) -> str:
     return "–" if value is None or np.isnan(value) else f"{value:.3g}"
 
 
+def breakable(text: object) -> Markup:
+    """Text that may be broken into lines behind signs that join words, as in `send_mail` or `shop/returns`."""
+    return Markup("<wbr>").join(JOINED.split(str(text)))  # join escapes the parts
+
+
+def iso(seconds: float) -> str:
+    """A time in seconds since 1970, for machines: "2026-11-16T09:30:00Z"; empty if it is none."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def when(seconds: float) -> str:
+    """A time in seconds since 1970, for people: "2026-11-16 09:30:00 UTC"; a dash if it is none."""
+    return iso(seconds).replace("T", " ").replace("Z", " UTC") or "–"
+
+
 def environment() -> Environment:
     """The templates; all of them escape what users have entered."""
     templates = Environment(
@@ -48,7 +72,14 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"percent": percent, "number": number, "size": format_bytes}
+    templates.filters |= {
+        "percent": percent,
+        "number": number,
+        "size": format_bytes,
+        "breakable": breakable,
+        "iso": iso,
+        "when": when,
+    }
     templates.globals |= {"line": svg.line, "stack": svg.stack, "bars": svg.bars}
     return templates
 
@@ -79,7 +110,7 @@ class Views:
         return {"agents": self.render("cards.html", cards=[card for card in cards if card is not None])}
 
     async def agent(self, name: str) -> Parts:
-        """One agent: facts, curves, recent decisions, map, calibration and latency."""
+        """One agent: facts, arms, curves, recent decisions, map, calibration and latency."""
 
         async def make() -> Parts:
             view = await self._service.call_async(name, lambda session: agent_view.capture(name, session))
@@ -89,7 +120,7 @@ class Views:
 
     async def decision(self, name: str, id: int) -> Parts:
         """One decision and its explanation."""
-        found = await self._service.call_async(name, lambda session: _explained(session, id))
+        found = await self._service.call_async(name, lambda session: decision_view.capture(session, id))
         return {"decision": self.render("decision.html", name=name, **found)}
 
     async def _card(self, name: str) -> str | None:
@@ -119,6 +150,7 @@ class Views:
         health = view.health
         given: dict[str, dict[str, Any]] = {
             "facts": {"silence": overview.silence_rate(health)},
+            "arms": {"listed": view.arms[:LISTED_ARMS]},
             "curves": {"curves": curves, "rows": rows, "labels": grouped.labels},
             "recent": {"recent": overview.recent(view)},
             "map": {"map": overview.context_map(view, grouped), "labels": grouped.labels},
@@ -141,32 +173,3 @@ class Views:
         self._latencies.keep(names)
         self._rendered = {key: view for key, view in self._rendered.items() if key[1] in names}
         self._locks = {name: lock for name, lock in self._locks.items() if name in names or lock.locked()}
-
-
-def _explained(session: Session, id: int) -> dict[str, Any]:
-    """The explanation of a decision, and its best arms with their bounds scaled to a width of 100."""
-    found = session.agent.explain(id)
-    bounds = np.nan_to_num(found.scores + found.widths, nan=-np.inf)
-    order = np.argsort(-bounds, kind="stable")
-    chosen = found.arms.index(found.arm)
-    first = sorted({*order[:MAX_ARMS].tolist(), chosen}, key=lambda arm: (-bounds[arm], arm))
-    known = np.concatenate([found.scores - found.widths, found.scores + found.widths, [0.0, 1.0]])
-    low, high = float(np.nanmin(known)), float(np.nanmax(known))
-
-    def scale(value: float) -> float:
-        return round(100 * (value - low) / (high - low), 2)
-
-    shown = [
-        {
-            "arm": str(found.arms[arm]),
-            "chosen": arm == chosen,
-            "score": float(found.scores[arm]),
-            "width": float(found.widths[arm]),
-            "from": scale(float(found.scores[arm] - found.widths[arm])),
-            "at": scale(float(found.scores[arm])),
-            "to": scale(float(found.scores[arm] + found.widths[arm])),
-        }
-        for arm in first
-        if not np.isnan(found.scores[arm])
-    ]
-    return {"found": found, "shown": shown, "more": len(found.arms) - len(first), "low": low, "high": high}

@@ -1,5 +1,6 @@
 // Keeps the page up to date: loads the parts of the view, and replaces those that have changed.
 
+import { enableActions, explainChoice } from "./actions.js";
 import { key, Problem, request } from "./api.js";
 import { clearErrors, create, onSubmit, readContext, showError } from "./forms.js";
 
@@ -21,12 +22,15 @@ function announce(text) {
 // Replace the content of an element by HTML of this service; keep open details, scroll positions and the focus.
 function put(element, html) {
   if (shown.get(element) === html) return;
+  const parsed = document.createElement("template");
+  parsed.innerHTML = html;
+  shown.set(element, html);
+  if (parsed.innerHTML === element.innerHTML) return; // as the service has rendered it into the page
   const open = [...element.querySelectorAll("details[open][id]")].map((one) => one.id);
   const focus = element.contains(document.activeElement) ? document.activeElement : null;
   const focused = focus?.dataset?.feedback;
   const scrolled = [...element.querySelectorAll(".wide")].map((one) => one.scrollLeft);
-  element.innerHTML = html;
-  shown.set(element, html);
+  element.replaceChildren(parsed.content);
   for (const id of open) $(id)?.setAttribute("open", "");
   element.querySelectorAll(".wide").forEach((one, i) => { one.scrollLeft = scrolled[i] ?? 0; });
   if (focus?.id) $(focus.id)?.focus({ preventScroll: true });
@@ -60,6 +64,7 @@ function showOutage(problem, wait) {
   const what = problem.status === 0 ? "The service does not answer." : `The service answered: ${problem.message}.`;
   $("banner-text").textContent = `${what} What is shown may be outdated; next attempt in ${Math.round(wait / 1000)} s.`;
   $("banner").hidden = false;
+  delete $("banner").dataset.refused;
 }
 
 // Load the parts; concurrent callers share one request. Load again after a while, unless the page is hidden.
@@ -75,7 +80,7 @@ async function update() {
   try {
     show((await request("GET", source)).parts);
     failures = 0;
-    $("banner").hidden = true;
+    $("banner").hidden = !("refused" in $("banner").dataset); // why a form was refused stays there
     $("sign-in").hidden = true;
     $("content").hidden = false;
     $("sign-out").hidden = !key.get();
@@ -107,6 +112,12 @@ onSubmit($("sign-in-form"), async (data) => {
 });
 
 onSubmit($("create"), async (data) => location.assign(`/agents/${encodeURIComponent(await create(data))}`));
+
+explainChoice($("kind"), $("kind-hint"));
+enableActions(async (sentence) => {
+  announce(sentence);
+  await refresh();
+});
 
 // Decisions are shown in a dialog, or below the form that requested one.
 

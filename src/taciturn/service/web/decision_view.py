@@ -1,0 +1,64 @@
+"""A copy of what the page shows of one decision, taken on the agent's own thread."""
+
+from typing import Any
+
+import numpy as np
+
+from taciturn.service.core.session import Session
+
+MAX_ARMS = 12
+"""The most arms whose scores are shown."""
+
+MAX_FEATURES = 20
+"""The most features of a context that are shown."""
+
+
+def capture(session: Session, id: int) -> dict[str, Any]:
+    """Copy what is shown of a decision, on the thread that changes its agent.
+
+    Its explanation, its best arms with their bounds scaled to a width of 100, its features and its time.
+    """
+    found = session.agent.explain(id)
+    bounds = np.nan_to_num(found.scores + found.widths, nan=-np.inf)
+    order = np.argsort(-bounds, kind="stable")
+    chosen = found.arms.index(found.arm)
+    first = sorted({*order[:MAX_ARMS].tolist(), chosen}, key=lambda arm: (-bounds[arm], arm))
+    known = np.concatenate([found.scores - found.widths, found.scores + found.widths, [0.0, 1.0]])
+    low, high = float(np.nanmin(known)), float(np.nanmax(known))
+
+    def scale(value: float) -> float:
+        return round(100 * (value - low) / (high - low), 2)
+
+    shown = [
+        {
+            "arm": str(found.arms[arm]),
+            "chosen": arm == chosen,
+            "score": float(found.scores[arm]),
+            "width": float(found.widths[arm]),
+            "from": scale(float(found.scores[arm] - found.widths[arm])),
+            "at": scale(float(found.scores[arm])),
+            "to": scale(float(found.scores[arm] + found.widths[arm])),
+        }
+        for arm in first
+        if not np.isnan(found.scores[arm])
+    ]
+    scores = {"shown": shown, "more": len(found.arms) - len(first), "low": low, "high": high}
+    return {"found": found} | scores | _context(session, id) | _time(session, id)
+
+
+def _context(session: Session, id: int) -> dict[str, Any]:
+    """The features of a decision with the largest absolute values, (name, value) largest first, and how many more."""
+    columns, values = session.agent.decisions.context(id)
+    names = {column: name for name, column in (session.agent.feature_names or {}).items()}
+    order = np.argsort(-np.abs(values), kind="stable")[:MAX_FEATURES]
+    features = [(str(names.get(int(columns[i]), int(columns[i]))), float(values[i])) for i in order]
+    return {"features": features, "more_features": len(columns) - len(order), "named": bool(names)}
+
+
+def _time(session: Session, id: int) -> dict[str, Any]:
+    """`at` in seconds since 1970 if the agent keeps times, otherwise which decision it was, `nth` of `of`."""
+    time = session.agent.decisions[id].time
+    if not np.isfinite(time):  # a labelled row was not decided on
+        return {"at": None, "nth": None, "of": None}
+    made = session.agent.health().decisions
+    return {"at": time if session.timed else None, "nth": None if session.timed else int(time) + 1, "of": made}
