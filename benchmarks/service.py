@@ -23,7 +23,8 @@ from pathlib import Path
 os.sched_setaffinity(0, {0})
 import uvicorn
 from fastapi import FastAPI
-from taciturn.service.run import opened_app, opened_journal, serve
+from taciturn.service.config import Settings
+from taciturn.service.run import run
 
 nothing = FastAPI()
 
@@ -46,9 +47,7 @@ class Plain(uvicorn.Server):
 if sys.argv[1] == "nothing":
     Plain(uvicorn.Config(nothing, port=0, log_level="critical", access_log=False)).run()
 else:
-    folder = Path(sys.argv[1])
-    with opened_journal(folder) as journal, opened_app(journal, folder) as app:
-        serve(app, host="127.0.0.1", port=0, announce=announce)
+    run(Settings(data_dir=sys.argv[1], port=0), announce)
 """
 
 
@@ -122,7 +121,8 @@ class Server:
     """A server in its own process, on the first core."""
 
     def __init__(self, what):
-        self._process = subprocess.Popen([sys.executable, "-c", SERVER, what], stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-c", SERVER, what]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.port = int(self._process.stdout.readline())
 
     def resident(self):

@@ -35,6 +35,7 @@ SLOW_TESTS = (
     "experiments/test_reproduce.py",  # the report on the whole paper
     "reports/test_page.py",  # runs an experiment and draws its figures
     "service/test_client_restart.py",  # starts and kills servers
+    "service/test_attacks.py",  # every test starts a service
     "service/test_commands.py",  # every test starts the command
     "service/test_crash.py",  # kills servers a hundred times
     "service/test_fuzz.py",  # generated requests

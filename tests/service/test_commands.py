@@ -50,7 +50,7 @@ def test_stop_start_backup_and_restore(tmp_path):
         assert (second.returncode, second.stderr.count("\n")) == (2, 1)
         assert f"in use by process {process.pid}" in second.stderr
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) in (0, -signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
     restored = taciturn(tmp_path, "restore", "copy", "--data-dir", "new")
     assert restored.stdout == "new holds the journal up to entry 3\n", restored.stderr
     assert "not overwritten" in taciturn(tmp_path, "restore", "copy", "--data-dir", "new").stderr
@@ -96,7 +96,7 @@ def test_keys_are_shown_once_and_required(tmp_path):
     ("words", "message"),
     [
         (("serve", "--log-level", "loud"), "debug, info, warning or error"),
-        (("serve", "--durability", "some"), "'full' or 'normal'"),
+        (("serve", "--durability", "some"), "full or normal"),
         (("keys", "add", "x", "--scope", "all"), "read or write"),
         (("backup", "copy", "--data-dir", "nowhere"), "no such file"),
         (("repair", "--data-dir", "nowhere"), "no such file"),

@@ -1,5 +1,7 @@
 """The commands of the service: serve, keys, backup, restore, repair."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ from taciturn.cli.shared import AsJson, lazy, out, print_json
 from taciturn.errors import TaciturnError
 
 service = lazy("taciturn.service.run")
+configuration = lazy("taciturn.service.config")
 repairs = lazy("taciturn.service.journal.repair")
 keyring = lazy("taciturn.service.api.keys")
 journal_base = lazy("taciturn.service.journal.base")
@@ -17,7 +20,10 @@ app = typer.Typer()
 keys = typer.Typer(no_args_is_help=True, help="API keys: who may read, who may write.")
 
 DataDir = Annotated[
-    Path, typer.Option(help="The folder of the journal and its snapshots; created if it does not exist.")
+    Path,
+    typer.Option(
+        envvar="TACITURN_DATA_DIR", help="The folder of the journal and its snapshots; created if it does not exist."
+    ),
 ]
 Postgres = Annotated[
     str | None,
@@ -29,33 +35,69 @@ HERE = Path("taciturn-data")
 @app.command(epilog="Example: taciturn serve --data-dir ./taciturn-data")
 def serve(
     host: Annotated[
-        str, typer.Option(help="The address to listen on; other than this machine's own only with a key.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8420,
-    data_dir: DataDir = HERE,
-    postgres: Postgres = None,
+        str | None,
+        typer.Option(help="The address to listen on, 127.0.0.1 by default; other machines reach it only with a key."),
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="8420 by default; 0 takes any free port.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder of the journal and its snapshots, ./taciturn-data by default.")
+    ] = None,
+    postgres: Annotated[str | None, typer.Option(help="Keep the journal in PostgreSQL: host=… dbname=….")] = None,
     durability: Annotated[
-        str, typer.Option(help="full survives the loss of power; normal only the loss of the process, and is faster.")
-    ] = "full",
+        str | None, typer.Option(help="full (default) survives the loss of power; normal only that of the process.")
+    ] = None,
     learn_budget_ms: Annotated[
-        float, typer.Option(min=0.1, help="How long learning may delay a decision of the same agent.")
-    ] = 10.0,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+        float | None, typer.Option(help="How long learning may delay a decision of the same agent; 10 by default.")
+    ] = None,
+    snapshot_every: Annotated[
+        int | None, typer.Option(help="Entries of an agent between two snapshots; 20000 by default.")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info (default: a line for every request), warning or error.")
+    ] = None,
+    log_contexts: Annotated[
+        bool | None, typer.Option("--log-contexts/--no-log-contexts", help="Log the bodies of requests to decide.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit, for example body=1000000; can be repeated.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(envvar="TACITURN_CONFIG", help="A TOML file; see --show-config.")
+    ] = None,
+    show_config: Annotated[
+        bool, typer.Option("--show-config", help="Print all settings and where each comes from, as TOML, and exit.")
+    ] = False,
 ) -> None:
-    """Serve decisions over HTTP: one process, one folder; nothing that was acknowledged is lost."""
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise TaciturnError(f"--log-level {log_level} is not allowed; debug, info, warning or error is")
-    service.log_to_stderr(log_level)
-    with service.opened_journal(data_dir, postgres=postgres, durability=durability) as journal:
-        keyed = bool(list(journal.keys()))
-        service.check_host(host, keyed=keyed)
-        with service.opened_app(journal, data_dir, learn_budget_ms=learn_budget_ms) as application:
-            shown, kept = "localhost" if host == "127.0.0.1" else host, "" if postgres else f", kept in {data_dir}"
+    """Serve decisions over HTTP: one process, one folder; nothing that was acknowledged is lost.
 
-            def announce(port: int) -> None:
-                out.print(f"taciturn decides at http://{shown}:{port}/{kept}; stop with Ctrl-C", soft_wrap=True)
+    Every flag is also a TACITURN_* variable (TACITURN_PORT, TACITURN_LIMIT_BODY) and a line of the file that --config
+    names. Flags come before variables, and variables before the file.
+    """
+    flags = {
+        "host": host,
+        "port": port,
+        "data_dir": None if data_dir is None else str(data_dir),
+        "postgres": postgres,
+        "durability": durability,
+        "learn_budget_ms": learn_budget_ms,
+        "snapshot_every": snapshot_every,
+        "log_level": log_level,
+        "log_contexts": log_contexts,
+    }
+    sources = [configuration.from_flags(flags, limit or ()), configuration.from_environment(os.environ)]
+    if config is not None:
+        sources.append(configuration.from_file(config))
+    settings, origins = configuration.resolve(sources)
+    if show_config:
+        sys.stdout.write(configuration.to_toml(settings, origins))
+        return
+    shown = "localhost" if settings.host == "127.0.0.1" else settings.host
+    kept = "" if settings.postgres else f", kept in {settings.data_dir}"
 
-            service.serve(application, host=host, port=port, announce=announce)
+    def announce(port: int) -> None:
+        out.print(f"taciturn decides at http://{shown}:{port}/{kept}; stop with Ctrl-C", soft_wrap=True)
+
+    service.run(settings, announce)
 
 
 @keys.command("add", epilog="Example: taciturn keys add shop --scope write")

@@ -1,29 +1,29 @@
 """Opens the parts of a service in order, serves it, and closes them in reverse order."""
 
-import json
 import logging
-import socket
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal
-
-import uvicorn
-from fastapi import FastAPI
+from socket import socket
+from typing import Literal
 
 from taciturn.errors import TaciturnError
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.access import AccessLog
+from taciturn.service.api.asgi import App, create_app
 from taciturn.service.api.keys import Keyring
+from taciturn.service.config import Settings
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.service import Service
 from taciturn.service.journal.snapshots import Snapshots
 from taciturn.service.journal.sql import SQLJournal
 from taciturn.service.journal.sqlite import SQLiteJournal
+from taciturn.service.logs import log_to_stderr
+from taciturn.service.server import Server, StopSignals, listen
 from taciturn.service.web import add_page
 
 JOURNAL = "journal.db"
+log = logging.getLogger("taciturn.service")
 
 
 @contextmanager
@@ -51,14 +51,17 @@ def opened_app(
     limits: Limits | None = None,
     learn_budget_ms: float = 10.0,
     snapshot_every: int = 20_000,
-) -> Iterator[FastAPI]:
+    access: AccessLog | None = None,
+) -> Iterator[App]:
     """Open the application of a journal, with its page, and snapshots in the data folder; closing drains the queues."""
     keys = list(journal.keys())
     snapshots = Snapshots(folder / "snapshots", history=journal.digest_at)
     service = Service(journal, snapshots, limits=limits, learn_budget_ms=learn_budget_ms, snapshot_every=snapshot_every)
     keyring = Keyring(keys) if keys else None
+    files = [folder / JOURNAL, folder / f"{JOURNAL}-wal"] if isinstance(journal, SQLiteJournal) else None
     with closing(service):
-        app = create_app(service, keyring, limits)
+        journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
+        app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
         add_page(app, service, keyring)
         yield app
 
@@ -76,59 +79,48 @@ def check_host(host: str, *, keyed: bool) -> None:
         )
 
 
-class _Announcing(uvicorn.Server):
-    """Calls `announce` with the port once it listens."""
+def run(settings: Settings, announce: Callable[[int], object]) -> None:
+    """Run a service until a signal stops it; `announce` is called with the port."""
+    write = log_to_stderr(settings.log_level)
+    folder = Path(settings.data_dir)
+    requests = settings.log_level in {"debug", "info"}
+    with (
+        StopSignals() as signals,
+        closing(AccessLog(write, requests=requests, contexts=settings.log_contexts)) as access,
+        opened_journal(folder, postgres=settings.postgres, durability=settings.durability) as journal,
+    ):
+        keys = {key.name: key.scope for key in journal.keys()}  # noqa: SIM118 - not a dictionary
+        check_host(settings.host, keyed=bool(keys))
+        sockets = listen(settings.host, settings.port)
+        access.audit("start", host=settings.host, keys=keys)
+        with opened_app(
+            journal,
+            folder,
+            limits=settings.limits,
+            learn_budget_ms=settings.learn_budget_ms,
+            snapshot_every=settings.snapshot_every,
+            access=access,
+        ) as app:
+            serve(app, sockets, signals, announce)
+        access.audit("stop")
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[int], object]) -> None:
-        super().__init__(config)
-        self._announce = announce
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
-        await super().startup(sockets)
-        if self.started:
-            self._announce(self.servers[0].sockets[0].getsockname()[1])
-
-
-def serve(app: FastAPI, *, host: str, port: int, announce: Callable[[int], object]) -> None:
+def serve(app: App, sockets: list[socket], signals: StopSignals, announce: Callable[[int], object]) -> None:
     """Serve until a signal arrives, then finish the requests in progress; `announce` is called with the port."""
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=30,
-        timeout_keep_alive=30,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-    )
-    server = _Announcing(config, announce)
-    with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has stopped
-        server.run()
-    if not server.started:
-        raise TaciturnError(f"cannot listen on {host}, port {port}; is it in use?")
+    server = Server(app, app.service.limits, _StatusLine(app.service))
+    signals.stop = server.stop
+    announce(sockets[0].getsockname()[1])
+    server.run(sockets)
 
 
-class JSONLines(logging.Formatter):
-    """Formats each message as one line of JSON."""
+class _StatusLine:
+    """Logs what a service says about itself, whenever that changes."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Time, level, logger and message; a traceback if there is one."""
-        line: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+    def __init__(self, service: Service) -> None:
+        self._service, self._last = service, ""
 
-
-def log_to_stderr(level: str) -> None:
-    """Log JSON lines to stderr."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JSONLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    def __call__(self) -> None:
+        status = getattr(self._service, "status", "")
+        if status != self._last:
+            self._last = status
+            log.info("%s", status)

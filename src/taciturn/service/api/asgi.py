@@ -18,6 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from taciturn.service.api import openapi
+from taciturn.service.api.access import AccessLog
+from taciturn.service.api.bodies import Budget, Disconnected, Receive, Share, read_body
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
@@ -26,7 +28,6 @@ from taciturn.service.core.limits import Limits
 from taciturn.service.core.service import Service
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 HEADERS = [
@@ -38,75 +39,101 @@ HEADERS = [
 ]
 POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 PROBLEM = MEDIA_TYPE.encode()
+CLIENT_CLOSED = 499
+"""The status in logs and metrics of a request whose caller has gone."""
+
 LOOPBACK = re.compile(rb"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?")
 
 
 class Resource:
-    """All methods of one path, as an ASGI application."""
+    """All methods of one path, as an ASGI application.
 
-    def __init__(self, methods: dict[str, Endpoint], keyring: Keyring | None, limits: Limits, metrics: Metrics) -> None:
+    Arguments:
+        methods: the endpoint of each method.
+        keyring: the valid keys; None if no key is needed.
+        limits: of time and of memory.
+        metrics: gets the duration of each request.
+        budget: of the memory that large requests take, shared by all resources; None for one of its own.
+        access: gets a line for each request; None for no lines.
+    """
+
+    def __init__(
+        self,
+        methods: dict[str, Endpoint],
+        keyring: Keyring | None,
+        limits: Limits,
+        metrics: Metrics,
+        budget: Budget | None = None,
+        access: AccessLog | None = None,
+    ) -> None:
         self.methods, self._keyring, self._seconds, self._metrics = methods, keyring, limits.seconds, metrics
+        self._budget, self._access = budget or Budget(limits.in_flight), access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; every error becomes a problem."""
         method = scope["method"]
+        started = time.perf_counter()
         endpoint = self.methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             problem = Problem(405, "wrong-method", f"{method} is not allowed here")
             allow = ", ".join([*self.methods, *(["HEAD"] if "GET" in self.methods else [])])
             await _send(send, 405, problem.body, PROBLEM, [(b"allow", allow.encode())])
+            if self._access is not None:
+                route = next(iter(self.methods.values())).path
+                self._access.note(scope, "", route, 405, time.perf_counter() - started, sent=len(problem.body))
             return
-        started = time.perf_counter()
+        share = Share(self._budget)
+        try:
+            status, body, answer = await self._answer(endpoint, scope, receive, send, share)
+        finally:
+            share.release()
+        seconds = time.perf_counter() - started
+        self._metrics.observe(endpoint.method, endpoint.path, status, seconds)
+        if self._access is not None:
+            self._access.note(scope, endpoint.name, endpoint.path, status, seconds, body, len(answer))
+
+    async def _answer(
+        self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, share: Share
+    ) -> tuple[int, bytes, bytes]:
+        """Answer a request; returns the status, the body and the answer."""
+        body = b""
         media: bytes
         try:
             headers = dict(scope["headers"])
             if self._keyring is not None and endpoint.scope is not None:
-                check_key(self._keyring, headers.get(b"authorization", b""), endpoint.scope)
+                scope["taciturn.key"] = check_key(self._keyring, headers.get(b"authorization", b""), endpoint.scope)
             async with asyncio.timeout(self._seconds):
-                body = b"" if endpoint.takes is None else await _read(headers, receive, endpoint)
+                if endpoint.takes is not None:
+                    body = await read_body(
+                        headers,
+                        receive,
+                        content_type=endpoint.content_type,
+                        max_bytes=endpoint.max_bytes,
+                        share=share,
+                        weight=endpoint.weight,
+                    )
                 answer = await endpoint.handle(scope["path_params"], body)
+            if endpoint.takes is None:
+                share.grow(len(answer), 1)  # a file waits here until it is sent
             status, media, more = endpoint.good, (endpoint.gives or ("",))[0].encode(), []
-        except _Disconnected:
-            return
+        except Disconnected:
+            return CLIENT_CLOSED, body, b""
         except Exception as error:  # noqa: BLE001 - every error becomes a problem
             problem = problem_of(error)
             status, answer, media, more = problem.status, problem.body, PROBLEM, problem.headers
         await _send(send, status, answer, media, more)
-        self._metrics.observe(endpoint.method, endpoint.path, status, time.perf_counter() - started)
+        return status, body, answer
 
 
-class _Disconnected(Exception):
-    """The caller has closed the connection."""
-
-
-def check_key(keyring: Keyring, header: bytes, needed: str) -> None:
-    """Raise a problem unless the header Authorization has a key with the scope that is needed."""
+def check_key(keyring: Keyring, header: bytes, needed: str) -> str:
+    """The name of the key in a header; raises a problem if it does not allow what is needed."""
     kind, _, token = header.partition(b" ")
-    granted = keyring.scope_of(token.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
-    if granted is None:
+    key = keyring.find(token.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
+    if key is None:
         raise Problem(401, "no-key", "send a valid key as Authorization: Bearer …")
-    if needed == "write" and granted != "write":
+    if needed == "write" and key.scope != "write":
         raise Problem(403, "not-allowed", "this key may read, not write")
-
-
-async def _read(headers: dict[bytes, bytes], receive: Receive, endpoint: Endpoint) -> bytes:
-    """Read the body; raises a problem for a wrong content type or too many bytes."""
-    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != endpoint.content_type.encode():
-        raise Problem(415, "wrong-type", f"the content type must be {endpoint.content_type}")
-    length = headers.get(b"content-length", b"0")
-    chunks: list[bytes] = []
-    size = int(length) if length.isdigit() and len(length) < 16 else 0
-    while True:
-        if size > endpoint.max_bytes:
-            raise Problem(413, "too-large", f"the body may have {endpoint.max_bytes} bytes")
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Disconnected
-        chunks.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            break
-        size = sum(map(len, chunks))
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    return key.name
 
 
 async def _send(send: Send, status: int, body: bytes, media: bytes, more: list[tuple[bytes, bytes]]) -> None:
@@ -125,8 +152,8 @@ class Front:
     machine, and the browser would let it read every answer.
     """
 
-    def __init__(self, inner: Any, *, routes: list[Route], local: bool) -> None:
-        self._inner, self._local = inner, local
+    def __init__(self, inner: Any, *, routes: list[Route], local: bool, access: AccessLog | None) -> None:
+        self._inner, self._local, self._access = inner, local, access
         self._routes = [(route.path_regex.match, route.endpoint) for route in routes]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,6 +164,8 @@ class Front:
         if self._local and not LOOPBACK.fullmatch(dict(scope["headers"]).get(b"host", b"localhost")):
             problem = Problem(421, "wrong-host", "without keys only localhost is served")
             await _send(send, 421, problem.body, PROBLEM, [])
+            if self._access is not None:
+                self._access.note(scope, "", "", 421, 0.0, sent=len(problem.body))
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         for match, resource in self._routes:
@@ -145,20 +174,36 @@ class Front:
                 await resource(scope, receive, send)
                 return
 
+        await self._call_inner(scope, receive, send)
+
+    async def _call_inner(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the inner application, with our headers on its answer and a line in the access log."""
+        started, status, sent = time.perf_counter(), CLIENT_CLOSED, 0
+
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            nonlocal status, sent
             if message["type"] == "http.response.start":
+                status = message["status"]
                 headers = [*message["headers"], *HEADERS]
                 if not any(name == POLICY[0] for name, _ in headers):
                     headers.append(POLICY)
                 message["headers"] = headers
+            else:
+                sent += len(message.get("body", b""))
             await send(message)
 
-        await self._inner(scope, receive, send_with_headers)
+        try:
+            await self._inner(scope, receive, send_with_headers)
+        finally:
+            if self._access is not None:
+                route = getattr(scope.get("route"), "path", "")  # a path that matches nothing can be anything
+                self._access.note(scope, "", route, status, time.perf_counter() - started, sent=sent)
 
 
 class App(FastAPI):
-    """A FastAPI application with a middleware, `front`, that is called first."""
+    """The application of a service: FastAPI with a middleware, `front`, that is called first."""
 
+    service: Service
     front: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,18 +215,29 @@ class App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-def create_app(service: Service, keyring: Keyring | None = None, limits: Limits | None = None) -> App:
+def create_app(
+    service: Service,
+    keyring: Keyring | None = None,
+    limits: Limits | None = None,
+    *,
+    access: AccessLog | None = None,
+    journal_bytes: Callable[[], int] | None = None,
+) -> App:
     """Create the application; other routes can be added before it is served.
 
     Arguments:
         service: the agents; the owner closes it.
         keyring: the valid keys; None lets in everyone who reaches it under a name of this machine.
         limits: None for those of the service.
+        access: gets a line for each request; None for no lines.
+        journal_bytes: the size of the journal, for the metrics.
     """
     limits = limits or service.limits
-    metrics = Metrics(service)
+    budget = Budget(limits.in_flight)
+    metrics = Metrics(service, budget, journal_bytes)
     table = endpoints(Api(service, limits, metrics), limits)
     app = App(title="taciturn", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.service = service
     document = openapi.document(table, limits, keyed=keyring is not None)
     page = openapi.page(table)
     for name, path, content, media in (
@@ -196,10 +252,12 @@ def create_app(service: Service, keyring: Keyring | None = None, limits: Limits 
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in table:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    routes = [Route(path, Resource(methods, keyring, limits, metrics)) for path, methods in paths.items()]
+    routes = [
+        Route(path, Resource(methods, keyring, limits, metrics, budget, access)) for path, methods in paths.items()
+    ]
     app.router.routes.extend(routes)
     app.openapi = lambda: document  # type: ignore[method-assign]
-    app.front = Front(app.inner, routes=routes, local=keyring is None)
+    app.front = Front(app.inner, routes=routes, local=keyring is None, access=access)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app

@@ -30,11 +30,11 @@ class Keyring:
             if key.scope not in SCOPES:
                 raise TaciturnError(f"key {key.name!r} has the scope {key.scope!r}; a key may 'read' or 'write'")
 
-    def scope_of(self, token: str) -> str | None:
-        """The scope of a token, None if it is unknown; takes the same time for every token, to reveal nothing."""
+    def find(self, token: str) -> Key | None:
+        """The key of a token, None if it is unknown; takes the same time for every token, to reveal nothing."""
         given = digest(token)
-        scope = None
+        found = None
         for key in self._keys:
             if hmac.compare_digest(key.digest, given):
-                scope = key.scope
-        return scope
+                found = key
+        return found

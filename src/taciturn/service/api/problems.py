@@ -45,6 +45,7 @@ TITLES = {
     "request-id-reused": "The request id was used for another request",
     "forgotten-decision": "The decision was withdrawn or evicted",
     "too-large": "The body is too large",
+    "export-too-large": "The file of this agent could not be imported again",
     "wrong-type": "The content type of the body is not accepted here",
     "wrong-host": "This host is not served",
     "invalid-context": "The context is not valid for this agent",

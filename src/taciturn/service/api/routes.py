@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from taciturn.service.api.bodies import FILE_WEIGHT, JSON_WEIGHT, Decoder
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import Problem
+from taciturn.service.api.readiness import Readiness
 from taciturn.service.api.schemas import (
     decode_add_arm,
     decode_create,
@@ -16,7 +18,7 @@ from taciturn.service.api.schemas import (
     reward_batch_answer,
 )
 from taciturn.service.core.encoding import encode
-from taciturn.service.core.errors import Unavailable, ValidationError
+from taciturn.service.core.errors import ValidationError
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import NAME, Decide, Delete, RetireArm, Reward, RewardBatch, Withdraw
 from taciturn.service.core.service import Service
@@ -53,26 +55,33 @@ class Endpoint:
         """The content type of the body that it takes."""
         return FILE if self.takes == "file" else JSON
 
+    @property
+    def weight(self) -> int:
+        """Bytes of memory for each byte of the body."""
+        return FILE_WEIGHT if self.takes == "file" else JSON_WEIGHT
+
 
 class Api:
     """The handlers of the routes."""
 
     def __init__(self, service: Service, limits: Limits, metrics: Metrics) -> None:
         self._service, self._limits, self._metrics = service, limits, metrics
+        self._decode, self._readiness = Decoder().decode, Readiness(service)
 
     async def decide(self, path: dict[str, str], body: bytes) -> bytes:
         """Decide; the journal stores the body as it was received."""
-        request = decode_decide(body)
+        request = await self._decode(decode_decide, body)
         self._limits.check_request(request)
         return await self._service.call_async(path["agent"], Decide(request), body)  # type: ignore[no-any-return]
 
     async def reward(self, path: dict[str, str], body: bytes) -> bytes:
         """Give feedback on one decision."""
-        return await self._service.call_async(path["agent"], Reward(decision_id(path), decode_reward(body).reward))  # type: ignore[no-any-return]
+        given = await self._decode(decode_reward, body)
+        return await self._service.call_async(path["agent"], Reward(decision_id(path), given.reward))  # type: ignore[no-any-return]
 
     async def rewards(self, path: dict[str, str], body: bytes) -> bytes:
         """Give feedback on many decisions."""
-        rewards = decode_rewards(body)
+        rewards = await self._decode(decode_rewards, body)
         if len(rewards) > self._limits.batch:
             raise ValidationError(f"{len(rewards)} rewards in one request; {self._limits.batch} are allowed")
         return encode(reward_batch_answer(await self._service.call_async(path["agent"], RewardBatch(rewards))))
@@ -89,7 +98,7 @@ class Api:
 
     async def create(self, _: dict[str, str], body: bytes) -> bytes:
         """Create an agent."""
-        op = self._limits.bounded_create(decode_create(body))
+        op = self._limits.bounded_create(await self._decode(decode_create, body))
         return await self._service.call_async(op.name, op)  # type: ignore[no-any-return]
 
     async def agents(self, _: dict[str, str], __: bytes) -> bytes:
@@ -108,7 +117,7 @@ class Api:
 
     async def add_arm(self, path: dict[str, str], body: bytes) -> bytes:
         """Add an arm."""
-        return await self._service.call_async(path["agent"], decode_add_arm(body))  # type: ignore[no-any-return]
+        return await self._service.call_async(path["agent"], await self._decode(decode_add_arm, body))  # type: ignore[no-any-return]
 
     async def retire_arm(self, path: dict[str, str], _: bytes) -> bytes:
         """Retire an arm."""
@@ -119,8 +128,15 @@ class Api:
         return await self._service.call_async(path["agent"], lambda session: encode(session.health()))  # type: ignore[no-any-return]
 
     async def save(self, path: dict[str, str], _: bytes) -> bytes:
-        """An agent's file."""
-        return await self._service.call_async(path["agent"], lambda session: session.export())  # type: ignore[no-any-return]
+        """An agent's file, which can be imported again."""
+        file: bytes = await self._service.call_async(path["agent"], lambda session: session.export())
+        if len(file) > self._limits.file:
+            raise Problem(
+                422,
+                "export-too-large",
+                f"the file would have {len(file)} bytes; the limit file allows {self._limits.file}, also for an import",
+            )
+        return file
 
     async def load(self, path: dict[str, str], body: bytes) -> bytes:
         """Create an agent from a file."""
@@ -134,8 +150,7 @@ class Api:
 
     async def ready(self, _: dict[str, str], __: bytes) -> bytes:
         """Whether requests are served."""
-        if not self._service.ready:
-            raise Unavailable("the service is not ready")
+        await self._readiness.check()
         return encode({"status": "ready"})
 
     async def metrics(self, _: dict[str, str], __: bytes) -> bytes:
@@ -194,7 +209,7 @@ def endpoints(api: Api, limits: Limits) -> list[Endpoint]:
         Endpoint(method="GET", path=agent + "/health", name="health", gives=gives("Health"), handle=api.health,
                  about="Diagnostics of an agent: decisions by state, imputed rewards and their calibration."),
         Endpoint(method="GET", path=agent + "/file", name="save", gives=(FILE, binary), handle=api.save,
-                 about="The agent as a file, for taciturn.load."),
+                 refuses=(422,), about="The agent as a file, for taciturn.load."),
         Endpoint(method="POST", path=agent + "/file", name="load", scope="write", takes="file", gives=gives("Agent"),
                  handle=api.load, max_bytes=file, good=201, refuses=(409,), about="Create an agent from a file."),
         Endpoint(method="GET", path="/healthz", name="alive", scope=None, gives=gives("State"), handle=api.alive,

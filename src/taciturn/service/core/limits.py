@@ -29,6 +29,10 @@ class Limits:
         nodes, memory: upper bounds and defaults of an agent's `max_nodes` and `memory_limit` (bytes).
         setting: the largest integer among an agent's other params, which are sizes and repetitions.
         seconds: how long a request may take in all.
+        connections: open connections; the oldest that wait for a request, or for the rest of one, make room.
+        headers, header_seconds: bytes of a request's headers, and how long they may take to arrive.
+        in_flight: bytes of memory for all large requests that are read or processed at a time, as far as they are
+            known by their size: decoded JSON takes up to twenty times its own.
     """
 
     body: int = 8_000_000
@@ -44,6 +48,10 @@ class Limits:
     memory: float = 2e9
     setting: int = 10_000
     seconds: float = 30.0
+    connections: int = 1_000
+    headers: int = 65_536
+    header_seconds: float = 10.0
+    in_flight: int = 512_000_000
 
     def check_request(self, request: DecideRequest) -> None:
         """Check what can be checked of a request to decide without its agent."""

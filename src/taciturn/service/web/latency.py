@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.service.api.asgi import Receive, Scope, Send
+from taciturn.service.api.asgi import Scope, Send
+from taciturn.service.api.bodies import Receive
 
 MAX_DURATIONS = 1000
 """The most durations that are kept of each agent."""

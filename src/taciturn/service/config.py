@@ -1,0 +1,162 @@
+"""The settings of a service: from flags, `TACITURN_*` variables and a TOML file, in this order of precedence."""
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from taciturn.errors import TaciturnError
+from taciturn.service.core.limits import Limits
+
+PREFIX, LIMIT_PREFIX = "TACITURN_", "TACITURN_LIMIT_"
+LIMIT_TYPES = get_type_hints(Limits)
+SECRET = re.compile(r"(password=)(?:'[^']*'|\S+)|(://[^:@/\s]*:)[^@\s]+(?=@)")
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings of `taciturn serve`.
+
+    Arguments:
+        host, port: where to listen; port 0 is any free one.
+        data_dir: the folder of the journal and its snapshots.
+        postgres: conninfo of the database that has the journal instead; None for the folder.
+        durability: "full" survives the loss of power, "normal" only that of the process.
+        learn_budget_ms: how long learning may delay a decision of the same agent.
+        snapshot_every: entries of an agent between two snapshots.
+        log_level: the least important lines that are logged; "info" has one for every request.
+        log_contexts: whether these lines have the bodies of requests to decide.
+        limits: how much is accepted.
+    """
+
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8420
+    data_dir: Annotated[str, Meta(min_length=1)] = "taciturn-data"
+    postgres: str | None = None
+    durability: Literal["full", "normal"] = "full"
+    learn_budget_ms: Annotated[float, Meta(ge=0.1)] = 10.0
+    snapshot_every: Annotated[int, Meta(ge=1)] = 20_000
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_contexts: bool = False
+    limits: Limits = Limits()
+
+
+NAMES = tuple(field.name for field in msgspec.structs.fields(Settings) if field.name != "limits")
+
+
+class Source(NamedTuple):
+    """Where values come from: a word for messages, the values by name, and those of limits."""
+
+    origin: str
+    values: Mapping[str, Any]
+    limits: Mapping[str, Any]
+
+
+def from_file(path: Path) -> Source:
+    """The settings in a TOML file."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TaciturnError(f"--config {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TaciturnError(f"--config {path}: is no TOML: {error}") from None
+    limits = values.pop("limits", {})
+    if not isinstance(limits, dict):
+        raise TaciturnError(f"--config {path}: limits is a table, with a line [limits] before its settings")
+    return Source(str(path), values, limits)
+
+
+def from_environment(environment: Mapping[str, str]) -> Source:
+    """The settings in `TACITURN_*` variables, and the limits in `TACITURN_LIMIT_*`; others are not ours."""
+    values = {name: environment[PREFIX + name.upper()] for name in NAMES if environment.get(PREFIX + name.upper())}
+    limits = {
+        name.removeprefix(LIMIT_PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(LIMIT_PREFIX)
+    }
+    return Source("environment", values, limits)
+
+
+def from_flags(values: Mapping[str, Any], limits: Iterable[str]) -> Source:
+    """The settings in flags, None for those not given; limits as NAME=VALUE."""
+    pairs = [text.partition("=") for text in limits]
+    given = {name: value for name, value in values.items() if value is not None}
+    return Source("flag", given, {name.strip(): value.strip() for name, _, value in pairs})
+
+
+def resolve(sources: Iterable[Source]) -> tuple[Settings, dict[str, str]]:
+    """The settings of several sources, the most important first; and the origin of each that is not the default.
+
+    Limits are called `limits.body` and so on in the origins and in errors.
+    """
+    values: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for source in sources:
+        for name, value in source.values.items():
+            found = _known(name, NAMES, "a setting", source.origin)
+            if found not in values:
+                values[found], origins[found] = _converted(found, value, source.origin), source.origin
+        for name, value in source.limits.items():
+            found = _known(name, LIMIT_TYPES, "a limit", source.origin)
+            if found not in limits:
+                limits[found] = _limit(found, value, source.origin)
+                origins[f"limits.{found}"] = source.origin
+    return Settings(**values, limits=Limits(**limits)), origins
+
+
+def _known(name: str, names: Iterable[str], what: str, origin: str) -> str:
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    raise TaciturnError(f"{origin}: {name} is not {what}; {hint}")
+
+
+def _converted(name: str, value: Any, origin: str) -> Any:
+    """One value in the type of its setting; text, as variables and flags have it, may stand for a number."""
+    try:
+        return getattr(msgspec.convert({name: value}, Settings, strict=not isinstance(value, str)), name)
+    except msgspec.ValidationError as error:
+        raise _wrong(name, value, error, origin) from None
+
+
+def _limit(name: str, value: Any, origin: str) -> Any:
+    kind: Any = Annotated[LIMIT_TYPES[name], Meta(gt=0)]
+    try:
+        return msgspec.convert(value, kind, strict=not isinstance(value, str))
+    except msgspec.ValidationError as error:
+        raise _wrong(f"limits.{name}", value, error, origin) from None
+
+
+def _wrong(name: str, value: Any, error: Exception, origin: str) -> TaciturnError:
+    choices = get_args(get_type_hints(Settings).get(name))
+    if choices and isinstance(choices[0], str):
+        right = f"{', '.join(choices[:-1])} or {choices[-1]} is"
+    else:
+        right = re.sub(r" - at `.*`$", "", str(error)).replace("`", "")
+    return TaciturnError(f"{origin}: {name} = {json.dumps(value, default=str)} is not allowed; {right}")
+
+
+def to_toml(settings: Settings, origins: Mapping[str, str]) -> str:
+    """The settings as a TOML file, with the origin of each in a comment; passwords are left out."""
+    lines = [_line(name, getattr(settings, name), origins.get(name, "default")) for name in NAMES]
+    lines += ["", "[limits]"]
+    for field in fields(Limits):
+        origin = origins.get(f"limits.{field.name}", "default")
+        lines.append(_line(field.name, getattr(settings.limits, field.name), origin))
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, value: Any, origin: str) -> str:
+    if value is None:
+        return f"# {name} is not set"
+    if isinstance(value, str):
+        value = SECRET.sub(lambda found: f"{found[1] or found[2]}***", value)
+    return f"{name} = {json.dumps(value)}  # {origin}"
