@@ -12,9 +12,9 @@ where arrays do not fit together: kernels trust them.
 import hashlib
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -68,33 +68,57 @@ class _Registered(NamedTuple):
     restore: Callable[[Any], Any]
 
 
+class Content:
+    """The content of an agent's file; valid until the agent changes."""
+
+    def __init__(self, agent: object) -> None:
+        writer = _Writer()
+        header = {"root": writer.encode(agent), "arrays": writer.layout()}
+        text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+        self._chunks: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text]
+        self._arrays = writer.arrays
+
+    @property
+    def nbytes(self) -> int:
+        """The length of the file."""
+        arrays = sum(array.nbytes for array in self._arrays)
+        return sum(map(len, self._chunks)) + arrays + hashlib.sha256().digest_size
+
+    def detached(self) -> Self:
+        """The same content with copies of the arrays: it stays valid, and another thread can write or send it."""
+        self._arrays = [array.copy() for array in self._arrays]
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the file; a crash leaves the old one or the new one."""
+
+        def write(scratch: Path) -> None:
+            with scratch.open("xb") as file:
+                for chunk in self._all_chunks():
+                    file.write(chunk)
+
+        atomic_write(Path(path), write)
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self._all_chunks())
+
+    def _all_chunks(self) -> Iterator[Any]:
+        """All chunks, and the checksum over them."""
+        digest = hashlib.sha256()
+        for chunk in (*self._chunks, *self._arrays):
+            digest.update(chunk)
+            yield chunk
+        yield digest.digest()
+
+
 def save(agent: object, path: str | Path) -> None:
     """Write a file; a crash leaves the old one or the new one."""
-    chunks = _chunks(agent)
-
-    def write(scratch: Path) -> None:
-        with scratch.open("xb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-
-    atomic_write(Path(path), write)
+    Content(agent).save(path)
 
 
 def dumps(agent: object) -> bytes:
     """The content of the file that `save` writes."""
-    return b"".join(_chunks(agent))
-
-
-def _chunks(agent: object) -> list[Any]:
-    """The content of a file, in order; the arrays are live."""
-    writer = _Writer()
-    header = {"root": writer.encode(agent), "arrays": writer.layout()}
-    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
-    chunks: list[Any] = [MAGIC, len(text).to_bytes(8, "little"), text, *writer.arrays]
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
-    return [*chunks, digest.digest()]
+    return bytes(Content(agent))
 
 
 def load(path: str | Path, *, trusted: bool = True) -> Any:
@@ -136,7 +160,7 @@ _UNSOUND = (
     TypeError,
     ValueError,
 )
-"""What reading a header that `_chunks` did not write can raise."""
+"""What reading a header that `Content` did not write can raise."""
 
 
 def _checked_version(content: memoryview, name: str) -> int:

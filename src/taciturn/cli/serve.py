@@ -50,7 +50,10 @@ def serve(
         float | None, typer.Option(help="How long learning may delay a decision of the same agent; 10 by default.")
     ] = None,
     snapshot_every: Annotated[
-        int | None, typer.Option(help="Entries of an agent between two snapshots; 20000 by default.")
+        int | None, typer.Option(help="Decisions of an agent between two snapshots; 20000 by default.")
+    ] = None,
+    snapshot_seconds: Annotated[
+        float | None, typer.Option(help="Seconds of an agent's computing between two snapshots; 3 by default.")
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info (default: a line for every request), warning or error.")
@@ -81,6 +84,7 @@ def serve(
         "durability": durability,
         "learn_budget_ms": learn_budget_ms,
         "snapshot_every": snapshot_every,
+        "snapshot_seconds": snapshot_seconds,
         "log_level": log_level,
         "log_contexts": log_contexts,
     }

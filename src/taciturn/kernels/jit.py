@@ -1,11 +1,11 @@
 """The two decorators that compile a kernel with numba.
 
 Compiled code is cached beside its source file, and only a change of that file invalidates it: numba does not notice a
-change in a kernel imported from another file. Kernels that call each other therefore stay in one file. After a change of
-the options here, the caches (``__pycache__/*.nbi``, ``*.nbc``) have to be deleted.
+change in a kernel imported from another file. Kernels that call each other therefore stay in one file. After a change
+of the options here, the caches (``__pycache__/*.nbi``, ``*.nbc``) have to be deleted.
 
-Kernels release the interpreter's lock, so that other threads go on meanwhile. They work on the arrays they are given and
-on what they allocate; agents are used by one thread at a time, and no two of them share an array.
+Kernels release the interpreter's lock, so that other threads go on meanwhile. They work on the arrays they are given
+and on what they allocate; agents are used by one thread at a time, and no two of them share an array.
 """
 
 from collections.abc import Callable

@@ -29,7 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         postgres: conninfo of the database that has the journal instead; None for the folder.
         durability: "full" survives the loss of power, "normal" only that of the process.
         learn_budget_ms: how long learning may delay a decision of the same agent.
-        snapshot_every: entries of an agent between two snapshots.
+        snapshot_every, snapshot_seconds: decisions of an agent between two snapshots, or seconds of its computing.
         log_level: the least important lines that are logged; "info" has one for every request.
         log_contexts: whether these lines have the bodies of requests to decide.
         limits: how much is accepted.
@@ -42,6 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     durability: Literal["full", "normal"] = "full"
     learn_budget_ms: Annotated[float, Meta(ge=0.1)] = 10.0
     snapshot_every: Annotated[int, Meta(ge=1)] = 20_000
+    snapshot_seconds: Annotated[float, Meta(gt=0)] = 3.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_contexts: bool = False
     limits: Limits = Limits()

@@ -51,12 +51,27 @@ def opened_app(
     limits: Limits | None = None,
     learn_budget_ms: float = 10.0,
     snapshot_every: int = 20_000,
+    snapshot_seconds: float = 3.0,
     access: AccessLog | None = None,
+    background: bool = False,
 ) -> Iterator[App]:
-    """Open the application of a journal, with its page, and snapshots in the data folder; closing drains the queues."""
+    """Open the application of a journal, with its page, and snapshots in the data folder; closing drains the queues.
+
+    With `background` it can be served at once, and restores its agents meanwhile. If the service has stopped for good,
+    the reason is raised at the end.
+    """
     keys = list(journal.keys())
     snapshots = Snapshots(folder / "snapshots", history=journal.digest_at)
-    service = Service(journal, snapshots, limits=limits, learn_budget_ms=learn_budget_ms, snapshot_every=snapshot_every)
+    service = Service(
+        journal,
+        snapshots,
+        limits=limits,
+        learn_budget_ms=learn_budget_ms,
+        snapshot_every=snapshot_every,
+        snapshot_seconds=snapshot_seconds,
+        background=background,
+        marker=folder / "replay.mark",
+    )
     keyring = Keyring(keys) if keys else None
     files = [folder / JOURNAL, folder / f"{JOURNAL}-wal"] if isinstance(journal, SQLiteJournal) else None
     with closing(service):
@@ -64,6 +79,7 @@ def opened_app(
         app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
         add_page(app, service, keyring)
         yield app
+        service.check()
 
 
 def check_host(host: str, *, keyed: bool) -> None:
@@ -99,15 +115,27 @@ def run(settings: Settings, announce: Callable[[int], object]) -> None:
             limits=settings.limits,
             learn_budget_ms=settings.learn_budget_ms,
             snapshot_every=settings.snapshot_every,
+            snapshot_seconds=settings.snapshot_seconds,
             access=access,
+            background=True,
         ) as app:
             serve(app, sockets, signals, announce)
         access.audit("stop")
 
 
 def serve(app: App, sockets: list[socket], signals: StopSignals, announce: Callable[[int], object]) -> None:
-    """Serve until a signal arrives, then finish the requests in progress; `announce` is called with the port."""
-    server = Server(app, app.service.limits, _StatusLine(app.service))
+    """Serve until a signal arrives or the service stops for good, then finish the requests in progress.
+
+    `announce` is called with the port.
+    """
+    status = _StatusLine(app.service)
+
+    def watch() -> None:
+        status.log_change()
+        if app.service.fatal is not None:
+            server.stop()
+
+    server = Server(app, app.service.limits, watch)
     signals.stop = server.stop
     announce(sockets[0].getsockname()[1])
     server.run(sockets)
@@ -119,8 +147,8 @@ class _StatusLine:
     def __init__(self, service: Service) -> None:
         self._service, self._last = service, ""
 
-    def __call__(self) -> None:
-        status = getattr(self._service, "status", "")
+    def log_change(self) -> None:
+        status = self._service.status.partition(":")[0]  # without the numbers, which change all the time
         if status != self._last:
             self._last = status
             log.info("%s", status)

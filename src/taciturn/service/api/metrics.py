@@ -89,7 +89,7 @@ class _Service(Collector):
 
     def collect(self) -> Iterator[Metric]:
         service = self._service
-        replayed, entries = getattr(service, "progress", (0, 0))
+        replayed, entries = service.progress
         values = {
             "ready": ("Whether requests are served.", float(service.ready)),
             "journal_position": ("Entries in the journal.", service.position),
@@ -98,7 +98,7 @@ class _Service(Collector):
             "replayed_entries": ("Entries that the last restoring has read.", replayed),
             "differing_decisions": (
                 "Decisions of the journal that this version would have made differently.",
-                getattr(service, "differing", 0),
+                service.differing,
             ),
         }
         if self._budget is not None:

@@ -29,7 +29,7 @@ class Readiness:
         except TimeoutError:
             raise Unavailable(f"the service does not say within {self._seconds:g} seconds that it is ready") from None
         if not ready:
-            raise Unavailable(self._reason())
+            raise Unavailable(self._service.status)
 
     def _ask(self, answer: asyncio.Future[bool]) -> None:
         ready = self._service.ready
@@ -39,10 +39,3 @@ class Readiness:
     def _end(self, set_result: Callable[[bool], None], *ready: bool) -> None:
         self._answer = None
         set_result(*ready)
-
-    def _reason(self) -> str:
-        """Why the service is not ready, and how far it is; only read, like all that a service says about itself."""
-        replayed, entries = getattr(self._service, "progress", (0, 0))
-        if replayed < entries:
-            return f"restoring: {replayed} of {entries} entries are replayed"
-        return str(getattr(self._service, "status", "the service is not ready"))

@@ -1,5 +1,6 @@
 """The routes of the service: one table that says what each takes, returns and does."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ class Api:
     def __init__(self, service: Service, limits: Limits, metrics: Metrics) -> None:
         self._service, self._limits, self._metrics = service, limits, metrics
         self._decode, self._readiness = Decoder().decode, Readiness(service)
+        self._exports = asyncio.Lock()  # one at a time, since each takes a copy of its agent
 
     async def decide(self, path: dict[str, str], body: bytes) -> bytes:
         """Decide; the journal stores the body as it was received."""
@@ -129,14 +131,15 @@ class Api:
 
     async def save(self, path: dict[str, str], _: bytes) -> bytes:
         """An agent's file, which can be imported again."""
-        file: bytes = await self._service.call_async(path["agent"], lambda session: session.export())
-        if len(file) > self._limits.file:
-            raise Problem(
-                422,
-                "export-too-large",
-                f"the file would have {len(file)} bytes; the limit file allows {self._limits.file}, also for an import",
-            )
-        return file
+        largest = self._limits.file
+        async with self._exports:
+            found = await self._service.call_async(path["agent"], lambda session: session.export(largest))
+            if found.nbytes > largest:
+                message = (
+                    f"the file would have {found.nbytes} bytes; the limit file allows {largest}, also for an import"
+                )
+                raise Problem(422, "export-too-large", message)
+            return await asyncio.to_thread(bytes, found)
 
     async def load(self, path: dict[str, str], body: bytes) -> bytes:
         """Create an agent from a file."""

@@ -13,11 +13,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from taciturn import __version__
+from taciturn.agents.storage import Content
+from taciturn.errors import TaciturnError
 from taciturn.service.core.errors import LimitExceeded, NameTaken, SetAside, Unavailable, UnknownAgent
 from taciturn.service.core.jobs import Job, Query, Result, resolve
 from taciturn.service.core.limits import Limits
@@ -25,7 +27,7 @@ from taciturn.service.core.marker import ReplayMarker
 from taciturn.service.core.operations import Create, Delete, Import, Op, entry_of
 from taciturn.service.core.restore import AgentPositions, Restored, Restorer, SnapshotStore
 from taciturn.service.core.session import Session
-from taciturn.service.core.worker import Worker
+from taciturn.service.core.worker import SnapshotPoint, Worker
 from taciturn.service.journal.base import Fenced, Journal
 from taciturn.service.journal.commit import GroupCommit
 
@@ -47,7 +49,6 @@ class Service:
         clock: the time in seconds; it is read once a decision and written down.
         retry_seconds: pause before the next attempt after a second failure in a row; doubled each time.
         prepare: called before the agents are restored, in the same thread.
-        on_fatal: called when the service has stopped for good; `fatal` says why.
         background: restore the agents in a thread, and return at once; `ready` says when they are served.
         marker: the file in which the replay says where it is; None for none.
     """
@@ -64,7 +65,6 @@ class Service:
         clock: Callable[[], float] = time.time,
         retry_seconds: float = 1.0,
         prepare: Callable[[], object] | None = None,
-        on_fatal: Callable[[], object] = lambda: None,
         background: bool = False,
         marker: Path | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class Service:
         self.learn_budget = learn_budget_ms / 1000.0
         self.snapshot_every, self.snapshot_seconds = snapshot_every, snapshot_seconds
         self.clock = clock
-        self._retry_seconds, self._on_fatal = retry_seconds, on_fatal
+        self._retry_seconds = retry_seconds
         self.failures = 0  # failed appends since the last successful one
         self.fatal: Exception | None = None  # why this service has stopped for good
         self._journal, self._snapshots = journal, snapshots
@@ -90,6 +90,7 @@ class Service:
         self._incomplete = False  # closed before all agents were restored
         self._last = journal.last()
         self._commit = GroupCommit(journal)
+        self._snapshot_writer = ThreadPoolExecutor(1, "taciturn-snapshots")
         self._starter = threading.Thread(target=self._start, args=(prepare,), name="taciturn-start", daemon=True)
         self._starter.start()
         if not background:
@@ -104,7 +105,7 @@ class Service:
         except Exception as error:  # noqa: BLE001 - the owner is told, whatever it is
             self._incomplete = True
             if not self._stopping.is_set():
-                self._stop_for_good(error)
+                self.fatal = error
         else:
             with self._lock:
                 if not self._stopping.is_set():
@@ -121,10 +122,6 @@ class Service:
             self.close()
             raise self.fatal
 
-    def _stop_for_good(self, error: Exception) -> None:
-        self.fatal = error
-        self._on_fatal()
-
     def close(self) -> None:
         """Process what is queued, write snapshots, and stop."""
         self._stopping.set()
@@ -134,6 +131,7 @@ class Service:
             worker.stop()
         for worker in workers:
             worker.join()
+        self._snapshot_writer.shutdown()
         self._commit.close()
         self._write_catalogue()
         if self._marker is not None:
@@ -260,19 +258,32 @@ class Service:
         fault = self.set_aside.get(worker.name)
         worker.abort(UnknownAgent(worker.name) if fault is None else SetAside(worker.name, fault))
 
-    def snapshot(self, worker: Worker) -> None:
-        """Write a snapshot of an agent, and the catalogue; if that fails, only the next start takes longer."""
+    def write_snapshot(self, worker: Worker) -> Future[None] | None:
+        """Copy an agent's session, on its thread, and write the copy on another, so that decisions need not wait.
+
+        If that fails, only the next start takes longer.
+        """
+        if self._snapshots is None:
+            return None
+        try:
+            point, content = SnapshotPoint(worker.position, worker.entries), worker.session.frozen()
+        except (TaciturnError, MemoryError):
+            log.exception("no snapshot of %s", worker.name)
+            return None
+        return self._snapshot_writer.submit(self._put_snapshot, worker, point, content)
+
+    def _put_snapshot(self, worker: Worker, point: SnapshotPoint, content: Content) -> None:
         if self._snapshots is None:
             return
         try:
-            self._snapshots.put(worker.name, worker.position, worker.session.save)
-            worker.snapshot_at, worker.entries_since_snapshot = worker.position, 0
+            self._snapshots.put(worker.name, point.position, content.save)
+            worker.snapshot = point
             self._write_catalogue()
         except Exception:
             log.exception("no snapshot of %s", worker.name)
         stale = self._last - IDLE_SNAPSHOTS * self.snapshot_every  # an old snapshot makes a start read from there
         for other in self.workers():
-            if other is not worker and other.entries_since_snapshot and other.snapshot_at < stale:
+            if other is not worker and other.entries_since_snapshot and other.snapshot.position < stale:
                 other.request_snapshot()
 
     def _write_catalogue(self) -> None:
@@ -293,7 +304,7 @@ class Service:
         """Pause all workers and restore the sessions that are ahead of the journal, on a thread of its own."""
         with self._lock:
             if isinstance(error, Fenced) and self.fatal is None:
-                self._stop_for_good(error)
+                self.fatal = error
             if not self.readable.is_set():
                 return
             self.readable.clear()
@@ -363,6 +374,6 @@ class Service:
 
 
 def _positions(worker: Worker, last: int) -> AgentPositions:
-    # The count is read first, because the thread that writes a snapshot sets `snapshot_at` first.
-    changed, snapshot_at = worker.entries_since_snapshot, worker.snapshot_at
-    return AgentPositions(worker.created_at, snapshot_at, snapshot_at if changed else last)
+    snapshot = worker.snapshot  # read before the number of entries, so that none of those after it is overlooked
+    changed = worker.entries > snapshot.entries
+    return AgentPositions(worker.created_at, snapshot.position, snapshot.position if changed else last)

@@ -1,5 +1,6 @@
 """One agent as a function of the journal: `apply` is called for each operation, both live and in replay."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -258,9 +259,14 @@ class Session:
             health["calibration"] = {"truths": truths, "brier": brier, "bins": rows}
         return health
 
-    def export(self) -> bytes:
-        """The agent as the content of a file."""
-        return storage.dumps(self.agent)
+    def export(self, max_bytes: float = math.inf) -> storage.Content:
+        """The agent as it is now, as the content of a file that another thread can read; not copied if it is larger."""
+        content = storage.Content(self.agent)
+        return content.detached() if content.nbytes <= max_bytes else content
+
+    def frozen(self) -> storage.Content:
+        """The session as it is now, as the content of a snapshot that another thread can write."""
+        return storage.Content(self).detached()
 
     # Storage.
 
@@ -278,10 +284,6 @@ class Session:
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
         """The session that `state_dict` describes."""
         return cls(**state)
-
-    def save(self, path: str | Path) -> None:
-        """Write the session to a file, in the format of agents."""
-        storage.save(self, path)
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import Counter, deque
+from concurrent.futures import Future
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from taciturn.service.core.errors import LimitExceeded, Unavailable
 from taciturn.service.core.jobs import Batch, Job, Result, resolve, unavailable
@@ -40,11 +41,18 @@ class Owner(Settings, Protocol):
     def append_failed(self, error: Exception) -> None:
         """Entries were lost, of this agent and maybe of others: restore all sessions that are ahead of the journal."""
 
-    def snapshot(self, worker: "Worker") -> None:
-        """Write a snapshot of the worker's session, on the worker's thread."""
+    def write_snapshot(self, worker: "Worker") -> Future[None] | None:
+        """Copy the worker's session, on the worker's thread, and write the copy as a snapshot on another."""
 
     def removed(self, worker: "Worker") -> None:
         """The agent is durably deleted, or could not be created."""
+
+
+class SnapshotPoint(NamedTuple):
+    """A snapshot's position in the journal, and the number of entries that its worker had sent by then."""
+
+    position: int
+    entries: int
 
 
 class Worker:
@@ -56,8 +64,10 @@ class Worker:
 
     def __init__(self, name: str, owner: Owner, commit: GroupCommit, state: Restored) -> None:
         self.name = name
-        session, self.position, self.snapshot_at, self.created_at = state
-        self.entries_since_snapshot = self.position - self.snapshot_at  # an upper bound
+        session, self.position, snapshot_at, self.created_at = state
+        self.entries = self.position - snapshot_at  # since that snapshot, an upper bound; and those that are sent
+        self.snapshot = SnapshotPoint(snapshot_at, 0)  # the newest that is on the disk
+        self._writing: Future[None] | None = None  # the snapshot that is being written
         self.visible = session.alive  # whether the creation of the agent is durable
         self._processor = Processor(name, session, owner)
         self._owner, self._commit = owner, commit
@@ -90,6 +100,11 @@ class Worker:
     def counts(self) -> Counter[str]:
         """Decisions, and rewards by their outcome, since the start."""
         return self._processor.counts
+
+    @property
+    def entries_since_snapshot(self) -> int:
+        """Entries of this agent that the newest snapshot does not have; an upper bound."""
+        return self.entries - self.snapshot.entries
 
     @property
     def waiting(self) -> int:
@@ -132,8 +147,9 @@ class Worker:
         """Continue after a pause, with a restored session if one is given."""
         with self._ready:
             if state is not None:
-                session, self.position, self.snapshot_at, self.created_at = state
-                self.entries_since_snapshot = self.position - self.snapshot_at
+                session, self.position, snapshot_at, self.created_at = state
+                self.entries += self.position - snapshot_at
+                self.snapshot = SnapshotPoint(snapshot_at, self.entries - (self.position - snapshot_at))
                 self._processor.replace_session(session)
                 self.append_failed = False
             self._pause = self._paused = False
@@ -252,7 +268,7 @@ class Worker:
         """Submit a batch for the journal; without entries its results wait for the batch before it."""
         if not batch.results and not batch.entries:
             return
-        self.entries_since_snapshot += len(batch.entries)
+        self.entries += len(batch.entries)
         with self._ready:
             if self.append_failed:
                 batch = Batch([], unavailable(batch.results))
@@ -293,14 +309,16 @@ class Worker:
             resolve(unavailable(batch.results))
 
     def _snapshot_due(self) -> bool:
+        if self._writing is not None and not self._writing.done():
+            return False
         decided = self.counts["decisions"] - self._decided_at_attempt
         return decided >= self._owner.snapshot_every or self._work >= self._owner.snapshot_seconds
 
     def _snapshot(self) -> None:
-        """Wait until everything is durable, and write a snapshot."""
+        """Wait until everything is durable, and start to write a snapshot."""
         with self._ready:
             self._wait_landed()
             self._snapshot_requested = False
         self._decided_at_attempt, self._work = self.counts["decisions"], 0.0
         if not self.broken and self.session.alive:
-            self._owner.snapshot(self)
+            self._writing = self._owner.write_snapshot(self)
