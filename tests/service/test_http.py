@@ -13,7 +13,7 @@ from taciturn.service.api.asgi import HEADERS, create_app
 from taciturn.service.api.keys import Keyring, digest
 from taciturn.service.core.jobs import Job
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import Create, Decide, DecideRequest
+from taciturn.service.core.operations import Create, Create, Decide, DecideRequest
 from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
 
@@ -218,7 +218,8 @@ def test_every_limit_is_enforced(web):
 
 def test_request_that_times_out_in_the_queue_is_not_carried_out(web):
     ask = web({"seconds": 0.05, "waiting": 1})
-    assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
+    ask.service.put("x", Job(Create("x", 2, "linucb"), created := Future()))
+    created.result(10)
     hold, held = threading.Event(), threading.Event()
     ask.service.put("x", Job(lambda _: (held.set(), hold.wait()), Future()))
     assert held.wait(10)

@@ -147,6 +147,7 @@ def test_damaged_snapshots_are_skipped(tmp_path, opened):
     service = opened(journal, snapshots, snapshot_every=10)
     bare = create(service)
     live(service, bare, CONTEXTS[:20])
+    service.close()
     for agent, content in (("x", b"nonsense"), (CATALOGUE, b"{}}")):
         newest, _ = next(iter(snapshots.newest_first(agent)))
         snapshots.put(agent, newest, content)  # bad content with a good checksum
@@ -389,7 +390,7 @@ def test_untrusted_files_are_imported_or_refused(opened, tmp_path):
     service = opened(MemoryJournal())
     bare = create(service)
     live(service, bare, CONTEXTS[:5])
-    file = service.call("x", lambda session: session.export())
+    file = bytes(service.call("x", lambda session: session.export()))
     service.call("copy", service.limits.bounded_import(file))
     bare.name, bare.seen = "copy", service.journal.last()
     live(service, bare, CONTEXTS[5:9], "copy")
