@@ -1,5 +1,3 @@
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,65 +10,70 @@ from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import knn
-
-
-class Lists(NamedTuple):
-    neighbors: np.ndarray
-    distances: np.ndarray
-    kth_distance: np.ndarray
-    norms2: np.ndarray
+from taciturn.kernels.adjacency import Graph, normalized_adjacency
+from taciturn.kernels.csr import CSR
 
 
 def stored(X):
     """Return X as CSR arrays in reverse order, and the row of each node, so that no node's index is its row."""
     csr = sp.csr_matrix(X[::-1])
     arrays = csr.indptr.astype(np.int64), csr.indices.astype(np.int32), csr.data.astype(float)
-    return arrays, reversed_rows(len(X))
+    return CSR(*arrays), reversed_rows(len(X))
 
 
 def reversed_rows(count):
     return np.arange(count, dtype=np.int32)[::-1].copy()
 
 
-def insert_all(X, k, reindex_every=32):
+def empty_lists(count, width):
+    neighbors, distances = np.full((count, width), -1, np.int32), np.full((count, width), np.inf)
+    return knn.Lists(neighbors, distances, np.zeros(count, np.int32), np.full(count, np.inf), np.zeros(count))
+
+
+def insert_all(X, width, reindex_every=32):
     """Insert the rows of X one by one; yield the number of nodes and the lists after each."""
     count, dimension = X.shape
-    arrays, nodes = stored(X)
-    lists = Lists(
-        np.full((count, k), -1, np.int32), np.full((count, k), np.inf), np.full(count, np.inf), np.zeros(count)
-    )
+    rows, nodes = stored(X)
+    lists = empty_lists(count, width)
     for i in range(count):
         if i % reindex_every == 0:
-            inverted = knn.postings(*arrays, nodes[:i], dimension)
-        knn.insert(*lists, inverted, *arrays, nodes[: i + 1])
+            inverted = knn.postings(rows, nodes[:i], dimension)
+        knn.insert(lists, inverted, rows, nodes[: i + 1])
         yield i + 1, lists
 
 
-def recomputed(X, k, indexed):
-    """Return the lists of all nodes by `recompute`, with an inverted index of the first `indexed` nodes."""
-    *_, (_, lists) = insert_all(X, k)
-    arrays, nodes = stored(X)
-    lists.neighbors[:], lists.distances[:], lists.kth_distance[:] = 77, 77.0, 77.0
-    inverted = knn.postings(*arrays, nodes[:indexed], X.shape[1])
-    knn.recompute(*lists, inverted, *arrays, nodes, np.arange(len(X)))
+def recomputed(X, width, indexed):
+    """Return the lists of all nodes by `refill`, with an inverted index of the first `indexed` nodes."""
+    *_, (_, lists) = insert_all(X, width)
+    rows, nodes = stored(X)
+    for array in (lists.neighbors, lists.distances, lists.known, lists.reach):
+        array[:] = 77
+    inverted = knn.postings(rows, nodes[:indexed], X.shape[1])
+    knn.refill(lists, inverted, rows, nodes, knn.equal_rows_together(rows, nodes, np.arange(len(X))))
     return lists
 
 
 def assert_exact(lists, X, k):
-    """Check the lists of the first len(X) nodes against the oracle, bit for bit."""
-    count, listed = len(X), min(k, len(X) - 1)
-    order, distances = oracle.nearest(X, listed)
-    np.testing.assert_array_equal(lists.neighbors[:count, :listed], order)
-    np.testing.assert_array_equal(lists.distances[:count, :listed], distances)
-    assert np.all(np.isinf(lists.distances[:count, listed:]))
-    np.testing.assert_array_equal(lists.kth_distance[:count], lists.distances[:count, -1])
+    """Check the lists of the first len(X) nodes against the oracle, bit for bit: at least k entries are known."""
+    count, width = len(X), lists.neighbors.shape[1]
+    order, distances = oracle.nearest(X, count - 1)
+    known = lists.known[:count]
+    assert (known >= min(k, count - 1)).all()
+    listed = np.arange(width) < known[:, None]
+    missing = max(width - count + 1, 0)
+    order = np.pad(order, ((0, 0), (0, missing)), constant_values=-1)[:, :width]
+    np.testing.assert_array_equal(lists.neighbors[:count], np.where(listed, order, -1))
+    padded = np.pad(distances, ((0, 0), (0, missing + 1)), constant_values=np.inf)
+    np.testing.assert_array_equal(lists.distances[:count], np.where(listed, padded[:, :width], np.inf))
+    nearest_unlisted = np.take_along_axis(padded, known[:, None].astype(int), axis=1)[:, 0]
+    assert (nearest_unlisted >= lists.reach[:count]).all(), "all others within reach are listed"
 
 
-def adjacency(lists, rows):
+def adjacency(lists, rows, k=None):
     """Return Â (T, T) of the first len(rows) nodes, in their order, as a dense array; node i is row ``rows[i]``."""
-    no_edges = np.zeros(0, np.int32)
-    csr = knn.normalized_adjacency(lists.neighbors, lists.distances, rows, no_edges, no_edges, len(rows))
-    return dense(csr, len(rows))[np.ix_(rows, rows)]
+    no_edges, k = np.zeros(0, np.int32), k or lists.neighbors.shape[1]
+    graph = Graph(lists.neighbors, lists.distances, k, rows, no_edges, no_edges, len(rows))
+    return dense(normalized_adjacency(graph), len(rows))[np.ix_(rows, rows)]
 
 
 def dense(csr, count):

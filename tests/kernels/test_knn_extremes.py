@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import taciturn
 from kernels.test_knn import assert_exact, dense, grow, insert_all, recomputed
 from oracles import knn as oracle
-from taciturn.kernels import knn
+from taciturn.kernels.adjacency import Graph, normalized_adjacency
 
 NO_EDGES = np.zeros(0, np.int32)
 MAGNITUDES = [0.0, 5e-324, 1e-310, 3e-162, 1e-161, 7e-160, 1e-155, 1e-150, 1.0, 1e15]
@@ -18,7 +18,7 @@ MAGNITUDES = [0.0, 5e-324, 1e-310, 3e-162, 1e-161, 7e-160, 1e-155, 1e-150, 1.0, 
 
 def adjacency(neighbors, distances):
     nodes = np.arange(len(neighbors), dtype=np.int32)
-    return knn.normalized_adjacency(neighbors, distances, nodes, NO_EDGES, NO_EDGES, len(nodes))
+    return normalized_adjacency(Graph(neighbors, distances, distances.shape[1], nodes, NO_EDGES, NO_EDGES, len(nodes)))
 
 
 @st.composite

@@ -21,8 +21,9 @@ from taciturn.agents.validation import known_id
 from taciturn.errors import ForgottenDecision, TaciturnError
 from taciturn.validate import LARGEST, check_choice, check_number
 
-EVICT_SHARE = 64
-"""When the table is full, max_nodes / 64 contexts are evicted at once, so that most decisions evict none."""
+EVICT_SHARE, MOST_EVICTED = 64, 16
+"""When the table is full, max_nodes / 64 contexts are evicted at once, and at most 16: most decisions evict none, and
+one that does waits for few lists of neighbors to be filled anew."""
 
 
 class Example(NamedTuple):
@@ -250,7 +251,7 @@ class Lifecycle(Part):
         pending = table.nodes(PENDING)
         order[pending] = np.inf
         order[pending[: max(0, len(pending) - limit // 2)]] = -np.inf
-        fewer = max(table.count + coming - limit, limit // EVICT_SHARE)
+        fewer = max(table.count + coming - limit, min(limit // EVICT_SHARE, MOST_EVICTED))
         evicted = np.argsort(order, kind="stable")[:fewer]
         self.stats.forgotten += len(evicted)
         self.stats.evicted_pending += int((table.state.data[evicted] == PENDING).sum())

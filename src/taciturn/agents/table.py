@@ -4,7 +4,7 @@ Growth, eviction, new arms, validation, size and saving of these arrays are writ
 its `node`, its row in the table; nodes are in the order of arrival and are renumbered when earlier ones are evicted.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,11 +28,49 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     return longer
 
 
-def span(rows: NDArray[np.int64]) -> Any:
-    """The same rows as a slice where they are adjacent, which copies faster: mostly the oldest are evicted."""
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
+class Cut(NamedTuple):
+    """Which of `total` rows are kept (rising), so that what moves is the shorter part of them.
+
+    Where the rows before ``last`` are fewer than those from ``first`` on, they move up and a view begins behind what is
+    free: eviction of the oldest costs what is evicted, and the space is used again when the array next grows.
+    """
+
+    kept: NDArray[np.int64]
+    total: int
+    first: int  # of the rows that are dropped
+    last: int  # the row after the last that is dropped
+
+    @property
+    def dropped(self) -> int:
+        """How many rows are not kept."""
+        return self.total - len(self.kept)
+
+    @property
+    def moves_up(self) -> bool:
+        """Whether the rows before `last` move up; otherwise those from `first` on move down."""
+        return self.last < self.total - self.first
+
+    @property
+    def moved(self) -> NDArray[np.int64]:
+        """The rows that move."""
+        return self.kept[: self.last - self.dropped] if self.moves_up else self.kept[self.first :]
+
+    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The kept rows of an array, and the spare ones behind `total`; what is between has any content."""
+        if self.moves_up:
+            array[self.dropped : self.last] = array[self.moved]
+            return array[self.dropped :]
+        array[self.first : len(self.kept)] = array[self.moved]
+        return array
+
+
+def cut_of(kept: NDArray[np.int64], total: int) -> Cut:
+    """The cut of `total` rows that keeps these."""
+    dropped = np.ones(total, np.bool_)
+    dropped[kept] = False
+    if not dropped.any():
+        return Cut(kept, total, total, total)
+    return Cut(kept, total, int(dropped.argmax()), total - int(dropped[::-1].argmax()))
 
 
 class Table:
@@ -74,10 +112,12 @@ class Table:
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Drop all rows but these, which are renumbered in their order."""
-        self.count, kept = len(rows), span(rows)
+        cut = cut_of(rows, self.count)
         for column in self._columns.values():
-            column.data[: self.count] = column.data[kept]
-            column.data[self.count :] = column.fill
+            column.data = cut.apply(column.data)
+            column.data[len(rows) : self.count] = column.fill
+            self._capacity = len(column.data)
+        self.count = len(rows)
 
     def add_arm(self, like: int | None) -> None:
         """Entries for one arm more in all columns that have one for each arm."""
@@ -159,18 +199,22 @@ class RowStore(Part):
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all rows but these, which are renumbered in their order."""
-        lengths = (self._indptr[1:] - self._indptr[:-1])[nodes]
-        starts = np.cumsum(lengths) - lengths
-        entries: Any
-        if isinstance(rows := span(nodes), slice):
-            entries = slice(self._indptr[rows.start], self._indptr[rows.stop])
-        else:
-            entries = np.repeat(self._indptr[nodes] - starts, lengths) + np.arange(lengths.sum())
-        size = int(lengths.sum())
-        self._columns[:size] = self._columns[entries]
-        self._values[:size] = self._values[entries]
+        cut, indptr = cut_of(nodes, self.count), self._indptr
+        lengths = np.diff(indptr[: self.count + 1])[cut.moved]
+        offsets, size = np.cumsum(lengths) - lengths, int(lengths.sum())
+        entries = np.repeat(indptr[cut.moved] - offsets, lengths) + np.arange(size)
+        start = int(indptr[cut.last]) - size if cut.moves_up else int(indptr[cut.first])
+        for array in (self._columns, self._values):
+            array[start : start + size] = array[entries]
         self.count = len(nodes)
-        self._indptr[1 : self.count + 1] = starts + lengths
+        if cut.moves_up:
+            self._columns, self._values = self._columns[start:], self._values[start:]
+            self._indptr = indptr[cut.dropped :]
+            self._indptr[: len(lengths)] = start + offsets
+            self._indptr[: self.count + 1] -= start
+        else:
+            indptr[cut.first : self.count] = start + offsets
+            indptr[self.count] = start + size
 
     def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
         """Entries as in the rows so far, or all features before there are any."""

@@ -116,13 +116,13 @@ class ViewUCB(BaseAgent):
 
     def _score(self, node: int) -> Scores:
         solver, contexts, weights = self._solver, self._unit, self._view_weights
-        nodes, n_views = np.array([node]), self.hops + 1
-        graph = self._graph.adjacency
-        solver.scales.data[nodes] = views.unit_scales(graph, contexts.rows, nodes, n_views, contexts.n_features)
+        n_views, near = self.hops + 1, self._graph.around(node, self.hops)
+        rows, first = views.take_rows(contexts.rows, near.members), np.zeros(1, np.int64)
+        solver.scales.data[node] = views.unit_scales(near.adjacency, rows, first, n_views, contexts.n_features)
         if not self._solver.deferred and self._is_refit_due(node):
             solver.solve()
-        projected = solver.projected.data[: node + 1].reshape(node + 1, -1)
-        s = views.project(graph, projected, node, n_views)
+        projected = solver.projected.data[near.members].reshape(len(near.members), -1)
+        s = views.project(near.adjacency, projected, 0, n_views)
         s *= solver.scales.data[node][:, None]
         self._view_scores.data[node] = s
         p = views.combine(s, weights.beta.data, weights.bias.data, exclusive=self.one_right_arm)

@@ -1,14 +1,16 @@
-"""An exact k-nearest-neighbor graph over sparse rows, built one node at a time.
+"""An exact k-nearest-neighbor graph over sparse rows: nodes are inserted one at a time, and evicted.
 
-The rows are a CSR matrix passed as ``indptr``, ``columns``, ``values``. ``nodes`` (T,) holds the rows that are nodes of
-the graph; everything else refers to a node by its index in ``nodes``. ``neighbors`` (T, k) holds the indices of each
-node's nearest others, nearest first and the lower index first among equal distances; ``distances`` (T, k) holds the
-squared distances, infinite where there are fewer than k others.
+``nodes`` (T,) holds the rows of a CSR matrix that are nodes of the graph; everything else refers to a node by its index
+in ``nodes``.
 
 A new node is compared with all others in two passes. The first is approximate: ``‖x‖² + ‖z‖² − 2xᵀz``, where an
 inverted index (`Postings`) computes all products at the cost of the entries that the rows share with x. The second
 computes the exact distance to the nodes that the first cannot rule out, rounding errors included: usually a few dozen,
 in the worst case all of them (far from the origin, where the norms and products cancel).
+
+An evicted node is removed from the lists that have it. Lists hold more than the k neighbors that are asked for, so that
+few of them become too short and are filled anew by comparing with all others. Insertions lengthen lists about as often
+as evictions shorten them, so with m entries to spare a list lasts for about m² of either.
 """
 
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.kernels.csr import CSR
 from taciturn.kernels.jit import fast_kernel, kernel
 
 Floats = NDArray[np.float64]
@@ -28,17 +31,31 @@ ROUNDING = 2.0**-50
 UNDERFLOW = 2.0**-1040
 """More than all rounding errors of squares and products below the smallest normal number: 2⁻¹⁰⁷⁴ for each of them."""
 
-SMALLEST_NORMAL = 2.0**-1022
-"""Below it numbers are denormal, and their inverse may be infinite."""
+
+class Lists(NamedTuple):
+    """The nearest others of each node.
+
+    ``neighbors`` (T, L) holds their indices, nearest first and the lower index first among equal distances;
+    ``distances`` (T, L) holds the squared distances. The first ``known`` (T,) of a list are exact, the rest is −1 and
+    infinite. All others that are nearer than ``reach`` (T,) are in the list; it is infinite where all others are.
+    ``norms2`` (T,) is ‖x‖². A node that is not inserted yet has an empty list, an infinite reach and the norm 0.
+    """
+
+    neighbors: Columns
+    distances: Floats
+    known: Columns
+    reach: Floats
+    norms2: Floats
 
 
 @kernel
-def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j: int) -> float:
+def _squared_distance(rows: CSR, i: int, j: int) -> float:
     """Return ``‖x_i − x_j‖²`` of the rows i and j.
 
     Squared differences are summed in the order of the columns, so nothing cancels far from the origin, equal rows have
     distance exactly 0, and equal rows have exactly the same distance to any third.
     """
+    indptr, columns, values = rows
     total = 0.0
     p, p_stop = indptr[i], indptr[i + 1]
     q, q_stop = indptr[j], indptr[j + 1]
@@ -64,30 +81,33 @@ def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j:
 
 
 class Postings(NamedTuple):
-    """Inverted index of the first nodes: slots ``starts[c]`` to ``starts[c+1]−1`` hold the nonzeros of column c."""
+    """Inverted index of some first nodes: slots ``starts[c]`` to ``starts[c+1]−1`` hold the nonzeros of column c.
 
-    indexed: int  # it covers the nodes 0 … indexed−1
+    Its entries are numbered as the nodes were when it was made; since then some may have been evicted.
+    """
+
+    numbers: Columns  # of the nodes 0, 1, … that it covers, in the index: rising
+    size: int  # how many nodes it covered when it was made
     starts: Ints  # (D+1,)
-    members: Columns  # the node of each slot
+    members: Columns  # the number of each slot's node
     values: Floats  # its value
 
 
-def postings(indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int) -> Postings:
+def postings(rows: CSR, nodes: Columns, dimension: int) -> Postings:
     """Return the inverted index of all `nodes`, or an empty one if more than half of their entries are nonzero.
 
     The index pays where rows share few columns; dense rows are faster one after the other.
     """
-    entries = int((indptr[nodes + 1] - indptr[nodes]).sum())
+    entries = int((rows.indptr[nodes + 1] - rows.indptr[nodes]).sum())
     if 2 * entries > len(nodes) * dimension:
         nodes = nodes[:0]
-    return Postings(len(nodes), *_postings(indptr, columns, values, nodes, dimension))
+    return Postings(np.arange(len(nodes), dtype=np.int32), len(nodes), *_postings(rows, nodes, dimension))
 
 
 @kernel
-def _postings(
-    indptr: Ints, columns: Columns, values: Floats, nodes: Columns, dimension: int
-) -> tuple[Ints, Columns, Floats]:
+def _postings(rows: CSR, nodes: Columns, dimension: int) -> tuple[Ints, Columns, Floats]:
     """Return ``starts``, ``members`` and ``values`` of `Postings`: the transpose of the rows `nodes`."""
+    indptr, columns, values = rows
     starts = np.zeros(dimension + 1, np.int64)
     for i in range(nodes.shape[0]):
         for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
@@ -106,19 +126,21 @@ def _postings(
 
 
 @fast_kernel
-def _dot_products(
-    indptr: Ints, columns: Columns, values: Floats, nodes: Columns, inverted: Postings, node: int, stop: int
-) -> Floats:
+def _dot_products(rows: CSR, nodes: Columns, inverted: Postings, node: int, stop: int) -> Floats:
     """Return ``xᵀz`` (stop,) of one node with the nodes 0 … stop−1; the order of summation is not fixed."""
-    dimension = inverted.starts.shape[0] - 1
+    indptr, columns, values = rows
+    dimension, indexed = inverted.starts.shape[0] - 1, inverted.numbers.shape[0]
     row = np.zeros(dimension)
-    products = np.zeros(stop)
+    by_number = np.zeros(inverted.size)
     for p in range(indptr[nodes[node]], indptr[nodes[node] + 1]):
         c, value = columns[p], values[p]
         row[c] = value
         for q in range(inverted.starts[c], inverted.starts[c + 1]):
-            products[inverted.members[q]] += value * inverted.values[q]
-    for i in range(inverted.indexed, stop):
+            by_number[inverted.members[q]] += value * inverted.values[q]
+    products = np.empty(stop)
+    for i in range(indexed):
+        products[i] = by_number[inverted.numbers[i]]
+    for i in range(indexed, stop):
         first, last = indptr[nodes[i]], indptr[nodes[i] + 1]
         product = 0.0
         if last - first == dimension:  # a full row: its values are in the order of the columns
@@ -133,12 +155,12 @@ def _dot_products(
 
 
 @kernel
-def _add_candidate(neighbors: Columns, distances: Floats, candidate: int, distance: float) -> None:
-    """Insert a candidate into one node's sorted lists (k,), after equal distances; the last entry drops out."""
-    k = distances.shape[0]
-    if distance >= distances[k - 1]:
-        return
-    slot = k - 1
+def _place(neighbors: Columns, distances: Floats, size: int, candidate: int, distance: float) -> None:
+    """Insert a candidate into a sorted list of `size` entries, after equal distances; the last drops out of a full one.
+
+    A full list must have a last distance above that of the candidate.
+    """
+    slot = min(size, distances.shape[0] - 1)
     while slot > 0 and distance < distances[slot - 1]:
         distances[slot] = distances[slot - 1]
         neighbors[slot] = neighbors[slot - 1]
@@ -148,155 +170,132 @@ def _add_candidate(neighbors: Columns, distances: Floats, candidate: int, distan
 
 
 @kernel
-def insert(
-    neighbors: Columns,
-    distances: Floats,
-    kth_distance: Floats,
-    norms2: Floats,
-    inverted: Postings,
-    indptr: Ints,
-    columns: Columns,
-    values: Floats,
-    nodes: Columns,
-) -> None:
-    """Add the last of `nodes` to the graph: fill its lists, and update those of the others where it is near enough.
+def _add_candidate(lists: Lists, node: int, candidate: int, distance: float) -> None:
+    """Add a candidate to a node's list if it is within its reach; its index must be above all in the list."""
+    if distance >= lists.reach[node]:
+        return
+    width = lists.distances.shape[1]
+    _place(lists.neighbors[node], lists.distances[node], lists.known[node], candidate, distance)
+    lists.known[node] = min(lists.known[node] + 1, width)
+    if lists.known[node] == width:
+        lists.reach[node] = lists.distances[node, width - 1]
 
-    ``kth_distance`` (T,) equals the last column of ``distances`` and ``norms2`` (T,) is ‖x‖², both contiguous for
-    speed. On entry the new node has the lists −1 and infinity, kth_distance infinity and norm 0. ``inverted`` may
-    cover any first part of the nodes.
+
+@kernel
+def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> None:
+    """Add the last of `nodes` to the graph: fill its list, and update those of the others where it is near enough.
+
+    ``inverted`` may cover any first part of the nodes.
     """
-    new, k = nodes.shape[0] - 1, distances.shape[1]
-    for p in range(indptr[nodes[new]], indptr[nodes[new] + 1]):
-        norms2[new] += values[p] * values[p]
-    products = _dot_products(indptr, columns, values, nodes, inverted, new, new)
+    new = nodes.shape[0] - 1
+    for p in range(rows.indptr[nodes[new]], rows.indptr[nodes[new] + 1]):
+        lists.norms2[new] += rows.values[p] * rows.values[p]
+    products = _dot_products(rows, nodes, inverted, new, new)
     rounding_slack = ROUNDING * (inverted.starts.shape[0] + 4)  # no row has more entries than there are columns
-    new_kth_distance = np.inf
     for i in range(new):
-        norms = norms2[i] + norms2[new]
-        if norms - 2.0 * products[i] - rounding_slack * norms - UNDERFLOW < max(kth_distance[i], new_kth_distance):
-            exact = _squared_distance(indptr, columns, values, nodes[i], nodes[new])
-            _add_candidate(neighbors[new], distances[new], i, exact)
-            _add_candidate(neighbors[i], distances[i], new, exact)
-            kth_distance[i] = distances[i, k - 1]
-            new_kth_distance = distances[new, k - 1]
-    kth_distance[new] = new_kth_distance
+        norms = lists.norms2[i] + lists.norms2[new]
+        reach = max(lists.reach[i], lists.reach[new])
+        if reach > 0.0 and norms - 2.0 * products[i] - rounding_slack * norms - UNDERFLOW < reach:
+            exact = _squared_distance(rows, nodes[i], nodes[new])
+            _add_candidate(lists, new, i, exact)
+            _add_candidate(lists, i, new, exact)
 
 
 @kernel
-def recompute(
-    neighbors: Columns,
-    distances: Floats,
-    kth_distance: Floats,
-    norms2: Floats,
-    inverted: Postings,
-    indptr: Ints,
-    columns: Columns,
-    values: Floats,
-    nodes: Columns,
-    indices: Ints,
-) -> None:
-    """Fill the lists of the nodes at `indices` anew, from all other nodes; the other arguments are as in `insert`."""
-    k = distances.shape[1]
-    rounding_slack = ROUNDING * (inverted.starts.shape[0] + 4)
-    for i in indices:
-        products = _dot_products(indptr, columns, values, nodes, inverted, i, nodes.shape[0])
-        neighbors[i] = -1
-        distances[i] = np.inf
-        for j in range(nodes.shape[0]):
-            norms = norms2[j] + norms2[i]
-            if j != i and norms - 2.0 * products[j] - rounding_slack * norms - UNDERFLOW < distances[i, k - 1]:
-                exact = _squared_distance(indptr, columns, values, nodes[i], nodes[j])
-                _add_candidate(neighbors[i], distances[i], j, exact)
-        kth_distance[i] = distances[i, k - 1]
+def remove(lists: Lists, index_now: Columns, count: int, k: int) -> Ints:
+    """Take evicted nodes out of the lists of the `count` that are left, and return the nodes that know fewer than k.
 
-
-@kernel
-def bandwidth(distances: Floats, count: int) -> float:
-    """Return σ: the mean distance to the k-th neighbor, or to the last of all others while there are fewer than k."""
-    k = min(distances.shape[1], count - 1)
-    if k < 1:
-        return 0.0
-    total = 0.0
-    for i in range(count):
-        total += np.sqrt(distances[i, k - 1])
-    return total / count
-
-
-@kernel
-def _similarity(distance: float, sigma: float) -> float:
-    """Return ``exp(−distance / σ²)`` of a squared distance, or 1 if σ is 0; never NaN."""
-    if sigma == 0.0:
-        return 1.0
-    if sigma * sigma >= SMALLEST_NORMAL:
-        return float(np.exp(-distance * (1.0 / (sigma * sigma))))
-    ratio = np.sqrt(distance) / sigma  # a denormal σ² has lost its digits, and 1/σ² may be infinite
-    return float(np.exp(-ratio * ratio))
-
-
-@kernel
-def _connect(
-    columns: Columns, values: NDArray[np.float32], next_slot: Ints, i: int, j: int, weight: float, scales: Floats
-) -> None:
-    """Append the edge between i and j to both rows of Â, at ``next_slot`` (T,), which advances."""
-    value = weight * scales[i] * scales[j]
-    columns[next_slot[i]] = j
-    values[next_slot[i]] = value
-    next_slot[i] += 1
-    columns[next_slot[j]] = i
-    values[next_slot[j]] = value
-    next_slot[j] += 1
-
-
-@kernel
-def normalized_adjacency(
-    neighbors: Columns, distances: Floats, nodes: Columns, sources: Columns, targets: Columns, count: int
-) -> tuple[Ints, Columns, NDArray[np.float32]]:
-    """Return ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)`` (count, count) as indptr, columns and values.
-
-    A has two kinds of undirected edges. Two of `nodes` are connected if either lists the other (elementwise maximum),
-    with ``A_ij = exp(−‖x_i − x_j‖² / σ²)``, or 1 if σ is 0 (all listed pairs coincide then). The rows ``sources[e]``
-    and ``targets[e]`` are connected by a given edge of weight 1. 𝒟 is the diagonal of row sums of A.
+    ``index_now`` holds the index of each former node, −1 if it was evicted. A reach stays: all that are nearer are in
+    the list still.
     """
-    n_nodes = nodes.shape[0]
-    k = max(min(neighbors.shape[1], n_nodes - 1), 0)
-    sigma = bandwidth(distances, n_nodes)
-    weights = np.empty((n_nodes, k))
-    degrees = np.ones(count)
-    indptr = np.zeros(count + 1, np.int64)
-    for i in range(n_nodes):
-        for a in range(k):
-            j = neighbors[i, a]
-            mutual = False
-            if j < i:
-                for c in range(k):
-                    mutual |= neighbors[j, c] == i
-            if mutual:
-                weights[i, a] = -1.0  # the edge was counted already, in the list of j
-                continue
-            weights[i, a] = _similarity(distances[i, a], sigma)
-            degrees[nodes[i]] += weights[i, a]
-            degrees[nodes[j]] += weights[i, a]
-            indptr[nodes[i] + 1] += 1
-            indptr[nodes[j] + 1] += 1
-    for e in range(sources.shape[0]):
-        degrees[sources[e]] += 1.0
-        degrees[targets[e]] += 1.0
-        indptr[sources[e] + 1] += 1
-        indptr[targets[e] + 1] += 1
+    wanted = min(k, count - 1)
+    too_short = np.empty(count, np.int64)
+    found = 0
     for i in range(count):
-        indptr[i + 1] += indptr[i] + 1
-    columns = np.empty(indptr[count], np.int32)
-    values = np.empty(indptr[count], np.float32)
-    scales = 1.0 / np.sqrt(degrees)
-    next_slot = indptr[:count].copy()
-    for i in range(count):
-        columns[next_slot[i]] = i
-        values[next_slot[i]] = scales[i] * scales[i]
-        next_slot[i] += 1
-    for i in range(n_nodes):
-        for a in range(k):
-            if weights[i, a] >= 0.0:
-                _connect(columns, values, next_slot, nodes[i], nodes[neighbors[i, a]], weights[i, a], scales)
-    for e in range(sources.shape[0]):
-        _connect(columns, values, next_slot, sources[e], targets[e], 1.0, scales)
-    return indptr, columns, values
+        neighbors, distances = lists.neighbors[i], lists.distances[i]
+        size = 0
+        for a in range(lists.known[i]):
+            neighbors[size] = index_now[neighbors[a]]
+            distances[size] = distances[a]
+            size += neighbors[size] >= 0
+        for a in range(size, lists.known[i]):
+            neighbors[a] = -1
+            distances[a] = np.inf
+        lists.known[i] = size
+        if size < wanted:
+            too_short[found] = i
+            found += 1
+    return too_short[:found]
+
+
+@kernel
+def _nearest(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, node: int) -> tuple[Columns, Floats]:
+    """Return the L+1 nodes nearest to one, itself among them, with distances; the lower index first among equals."""
+    count, width = nodes.shape[0], min(lists.distances.shape[1] + 1, nodes.shape[0])
+    neighbors, distances = np.full(width, -1, np.int32), np.full(width, np.inf)
+    products = _dot_products(rows, nodes, inverted, node, count)
+    rounding_slack = ROUNDING * (inverted.starts.shape[0] + 4)
+    for j in range(count):
+        norms = lists.norms2[j] + lists.norms2[node]
+        if norms - 2.0 * products[j] - rounding_slack * norms - UNDERFLOW < distances[width - 1]:
+            exact = _squared_distance(rows, nodes[node], nodes[j])
+            if exact < distances[width - 1]:
+                _place(neighbors, distances, min(j, width), j, exact)
+    return neighbors, distances
+
+
+@kernel
+def _are_equal(rows: CSR, i: int, j: int) -> bool:
+    """Return whether the rows i and j have the same entries: a distance of 0 could be one that underflowed."""
+    first, other = rows.indptr[i], rows.indptr[j]
+    length = rows.indptr[i + 1] - first
+    if length != rows.indptr[j + 1] - other:
+        return False
+    for p in range(length):
+        if rows.columns[first + p] != rows.columns[other + p] or rows.values[first + p] != rows.values[other + p]:
+            return False
+    return True
+
+
+@kernel
+def refill(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, indices: Ints) -> None:
+    """Fill the lists of the nodes at `indices` anew, from all other nodes.
+
+    Nodes next to each other in `indices` whose rows are equal (see `equal_rows_together`) cost one search.
+    """
+    width = lists.distances.shape[1]
+    neighbors, distances = np.empty(0, np.int32), np.empty(0)
+    for position in range(indices.shape[0]):
+        i = indices[position]
+        if position == 0 or not _are_equal(rows, nodes[indices[position - 1]], nodes[i]):
+            neighbors, distances = _nearest(lists, inverted, rows, nodes, i)
+        size = 0
+        for a in range(neighbors.shape[0]):
+            if neighbors[a] != i and size < width:
+                lists.neighbors[i, size] = neighbors[a]
+                lists.distances[i, size] = distances[a]
+                size += 1
+        lists.neighbors[i, size:] = -1
+        lists.distances[i, size:] = np.inf
+        lists.known[i] = size
+        lists.reach[i] = lists.distances[i, width - 1]
+
+
+@kernel
+def _hash(rows: CSR, i: int) -> np.uint64:
+    """Return a hash of row i, by the method of Fowler, Noll and Vo on its columns and the bits of its values."""
+    bits = rows.values.view(np.uint64)
+    hashed = np.uint64(0xCBF29CE484222325)
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        hashed = (hashed ^ bits[p] ^ (np.uint64(rows.columns[p]) << np.uint64(20))) * np.uint64(0x100000001B3)
+        hashed ^= hashed >> np.uint64(29)
+    return hashed
+
+
+@kernel
+def equal_rows_together(rows: CSR, nodes: Columns, indices: Ints) -> Ints:
+    """Return `indices` reordered so that nodes with equal rows are next to each other, unless hashes clash."""
+    hashes = np.empty(indices.shape[0], np.uint64)
+    for position in range(indices.shape[0]):
+        hashes[position] = _hash(rows, nodes[indices[position]])
+    return indices[np.argsort(hashes)]

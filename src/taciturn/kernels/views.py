@@ -16,9 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.jit import fast_kernel
+from taciturn.kernels.jit import fast_kernel, kernel
 
 Singles = NDArray[np.float32]
+
+
+@kernel
+def take_rows(matrix: CSR, rows: NDArray[np.int64]) -> CSR:
+    """Return some rows of a sparse matrix, copied."""
+    indptr = np.zeros(rows.shape[0] + 1, np.int64)
+    for i in range(rows.shape[0]):
+        indptr[i + 1] = indptr[i] + matrix.indptr[rows[i] + 1] - matrix.indptr[rows[i]]
+    columns, values = np.empty(indptr[-1], matrix.columns.dtype), np.empty(indptr[-1], matrix.values.dtype)
+    for i in range(rows.shape[0]):
+        columns[indptr[i] : indptr[i + 1]] = matrix.columns[matrix.indptr[rows[i]] : matrix.indptr[rows[i] + 1]]
+        values[indptr[i] : indptr[i + 1]] = matrix.values[matrix.indptr[rows[i]] : matrix.indptr[rows[i] + 1]]
+    return CSR(indptr, columns, values)
 
 
 @fast_kernel

@@ -6,12 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Nearby, Part, in_range, require
+from taciturn.agents.parts.part import Nearby, Part, in_range, is_array, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.kernels import knn
+from taciturn.kernels.adjacency import Graph, Neighborhood, neighborhood, normalized_adjacency
 from taciturn.kernels.csr import CSR
 
-Floats = NDArray[np.float64]
+SPARE = 16
+"""How many more neighbors than k a row knows, so that most of those that lose one to eviction have k left."""
 
 
 class NodeGraph(Part):
@@ -19,7 +21,8 @@ class NodeGraph(Part):
 
     A row that comes with neighbors has edges of weight 1 to them. A row that comes without enters the lists of nearest
     neighbors, under the next slot, and has edges by similarity to the nearest of the rows there. ``adjacency`` is
-    ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``, made when it is first asked for after the graph changed.
+    ``Â = (𝒟+I)^(−1/2) (A+I) (𝒟+I)^(−1/2)``, made when it is first asked for after the graph changed; ``around`` is the
+    part of it that a decision needs.
 
     Arguments:
         contexts: the rows that distances are taken of.
@@ -33,9 +36,10 @@ class NodeGraph(Part):
         self._n_nodes = 0
         self._slots = Table()
         self._nodes = self._slots.column("nodes", np.int32, fill=-1)
-        self._lists = self._slots.column("lists", np.int32, k, fill=-1)  # the slots of the nearest, nearest first
-        self._distances = self._slots.column("distances", np.float64, k, fill=np.inf)
-        self._kth_distance = self._slots.column("kth_distance", np.float64, fill=np.inf)
+        self._lists = self._slots.column("lists", np.int32, k + SPARE, fill=-1)  # the slots of the nearest
+        self._distances = self._slots.column("distances", np.float64, k + SPARE, fill=np.inf)
+        self._known = self._slots.column("known", np.int32)
+        self._reach = self._slots.column("reach", np.float64, fill=np.inf)
         self._squares = self._slots.column("squares", np.float64)
         self._edges = Table()  # those that were given
         self._sources = self._edges.column("sources", np.int32)
@@ -52,31 +56,39 @@ class NodeGraph(Part):
             slot = self._slots.extend()
             self._nodes.data[slot] = node
             index = self._up_to_date_index(slot)
-            knn.insert(*self._knn_arrays(), index, *self._contexts.rows, self._nodes.data[: slot + 1])
+            knn.insert(self._knn_lists(), index, self._contexts.rows, self._nodes.data[: slot + 1])
         else:
             first = self._edges.extend(len(neighbors))
             self._sources.data[first : self._edges.count] = node
             self._targets.data[first : self._edges.count] = neighbors
 
-    def _knn_arrays(self) -> tuple[NDArray[np.int32], Floats, Floats, Floats]:
-        return self._lists.data, self._distances.data, self._kth_distance.data, self._squares.data
+    def _knn_lists(self) -> knn.Lists:
+        columns = self._lists, self._distances, self._known, self._reach, self._squares
+        return knn.Lists(*(column.data for column in columns))
 
     def _up_to_date_index(self, slots: int) -> knn.Postings:
         """The index, made anew where it lacks features, or so many rows that going through those costs more."""
         index, n_features = self._index, self._contexts.n_features
         if index is None or n_features >= len(index.starts) or slots - self._indexed > 32 + slots // 32:
             self._indexed = slots
-            self._index = index = knn.postings(*self._contexts.rows, self._nodes.data[:slots], n_features)
+            self._index = index = knn.postings(self._contexts.rows, self._nodes.data[:slots], n_features)
         return index
 
     @property
     def adjacency(self) -> CSR:
         """``Â`` (T, T)."""
         if self._adjacency is None:
-            near = self._lists.data, self._distances.data, self._nodes.data[: self._slots.count]
-            edges = self._sources.data[: self._edges.count], self._targets.data[: self._edges.count]
-            self._adjacency = CSR(*knn.normalized_adjacency(*near, *edges, self._n_nodes))
+            self._adjacency = normalized_adjacency(self._edges_of_all())
         return self._adjacency
+
+    def around(self, node: int, steps: int) -> Neighborhood:
+        """The rows of ``Â`` less than `steps` from a node, bit for bit; the node is the first of the members."""
+        return neighborhood(self._edges_of_all(), node, steps)
+
+    def _edges_of_all(self) -> Graph:
+        near = self._lists.data, self._distances.data, self._k, self._nodes.data[: self._slots.count]
+        given = self._sources.data[: self._edges.count], self._targets.data[: self._edges.count]
+        return Graph(*near, *given, self._n_nodes)
 
     def mask(self, node: int | None = None) -> NDArray[np.bool_]:
         """All nodes, or just one, as a mask (T,)."""
@@ -96,10 +108,10 @@ class NodeGraph(Part):
     def keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all nodes but these; the rows have been already.
 
-        A row with an evicted one among its nearest looks for its nearest again, so that the graph is that of the rows
-        that are left.
+        A row with fewer than k of its nearest left looks for them again, so that the graph is that of the rows that are
+        left.
         """
-        self._adjacency = self._index = None
+        self._adjacency = None
         node_now = np.full(self._n_nodes, -1, np.int32)
         node_now[nodes] = np.arange(len(nodes))
         self._n_nodes = len(nodes)
@@ -110,37 +122,57 @@ class NodeGraph(Part):
 
         moved = node_now[self._nodes.data[: self._slots.count]]
         slots = np.flatnonzero(moved >= 0)
-        slot_now = np.full(self._slots.count + 1, -1, np.int32)  # the last stands for no neighbor
+        slot_now = np.full(self._slots.count, -1, np.int32)
         slot_now[slots] = np.arange(len(slots))
-        lists = self._lists.data[slots]
-        lost = (lists >= 0) & (slot_now[lists] < 0)
         self._slots.keep(slots)
         self._nodes.data[: len(slots)] = moved[slots]
-        self._lists.data[: len(slots)] = slot_now[lists]
-        index = self._up_to_date_index(len(slots))
-        again = np.flatnonzero(lost.any(axis=1))
-        knn.recompute(*self._knn_arrays(), index, *self._contexts.rows, self._nodes.data[: len(slots)], again)
+        self._keep_indexed(slots)
+        self._refill(knn.remove(self._knn_lists(), slot_now, len(slots), self._k))
+
+    def _keep_indexed(self, slots: NDArray[np.int64]) -> None:
+        """The index covers those of its slots that are left."""
+        self._indexed = int(np.searchsorted(slots, self._indexed))
+        if self._index is not None:
+            numbers = self._index.numbers
+            self._index = self._index._replace(numbers=numbers[slots[: np.searchsorted(slots, len(numbers))]])
+
+    def _refill(self, short: NDArray[np.int64]) -> None:
+        """Find the nearest of some slots anew."""
+        if len(short):
+            nodes, rows = self._nodes.data[: self._slots.count], self._contexts.rows
+            short = knn.equal_rows_together(rows, nodes, short)
+            knn.refill(self._knn_lists(), self._up_to_date_index(len(nodes)), rows, nodes, short)
 
     def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
         """A slot a context."""
         return self._slots.nbytes(0, n_nodes)
 
     def state_dict(self) -> dict[str, Any]:
-        """Slots and edges; Â and the index are made anew."""
-        return {"slots": self._slots.state_dict(), "edges": self._edges.state_dict()}
+        """Slots with k neighbors each, and edges; Â, the index and further neighbors do not change what is decided."""
+        k, slots = self._k, self._slots.state_dict()
+        del slots["known"], slots["reach"]
+        slots |= {name: slots[name][:, :k] for name in ("lists", "distances")}
+        return {"slots": slots | {"kth_distance": slots["distances"][:, k - 1]}, "edges": self._edges.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take them over: lists name slots; slots and edges name nodes."""
-        slots, edges = state["slots"], state["edges"]
-        count = len(slots["nodes"])
-        self._slots.load_state_dict(slots, 0, count)
-        self._edges.load_state_dict(edges, 0, len(edges["sources"]))
-        listed = max(min(self._k, count - 1), 0)
-        require(in_range(slots["nodes"], 0, n_nodes) and in_range(slots["lists"], -1, count), "slots do not fit")
+        slots, edges = dict(state["slots"]), state["edges"]
+        count, k = len(slots["nodes"]), self._k
+        listed = max(min(k, count - 1), 0)
+        require(is_array(slots.pop("kth_distance"), np.float64, count), "the distances do not fit")
+        require(is_array(slots["lists"], np.int32, count, k), "the lists of neighbors do not fit")
+        require(is_array(slots["distances"], np.float64, count, k), "the distances do not fit")
+        require(in_range(slots["lists"], -1, count), "slots do not fit")
         require(in_range(slots["lists"][:, :listed], 0, count), "the lists of neighbors are too short")
         distances = slots["distances"][:, :listed], slots["squares"]
         require(all((held >= 0).all() and np.isfinite(held).all() for held in distances), "distances are not finite")
-        require(not np.isnan(slots["kth_distance"]).any(), "distances are not finite")
+        for name, fill in (("lists", -1), ("distances", np.inf)):
+            slots[name] = np.pad(slots[name], ((0, 0), (0, SPARE)), constant_values=fill)
+            slots[name][:, listed:] = fill
+        slots |= {"known": np.full(count, listed, np.int32), "reach": slots["distances"][:, k - 1].copy()}
+        self._slots.load_state_dict(slots, 0, count)
+        self._edges.load_state_dict(edges, 0, len(edges["sources"]))
+        require(in_range(slots["nodes"], 0, n_nodes), "slots do not fit")
         require(in_range(edges["sources"], 0, n_nodes) and in_range(edges["targets"], 0, n_nodes), "edges do not fit")
         self._n_nodes = n_nodes
         self._adjacency = self._index = None

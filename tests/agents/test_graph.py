@@ -1,0 +1,195 @@
+"""The graph after any arrivals and evictions is the one made from scratch of the contexts held, bit for bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import taciturn
+from oracles import knn as oracle
+from taciturn.agents.parts import graph as module
+from taciturn.agents.parts.graph import NodeGraph
+from taciturn.agents.table import RowStore
+from taciturn.contracts import SparseRow
+from taciturn.kernels import views
+
+K = 3
+FEATURES = 6
+POOLS = {  # what rows are made of
+    "many equal rows": lambda rng: rng.integers(0, 2, FEATURES) * (rng.random(FEATURES) < 0.4),
+    "one row": lambda _: np.ones(FEATURES),
+    "zeros": lambda _: np.zeros(FEATURES),
+    "sparse": lambda rng: rng.random(FEATURES) * (rng.random(FEATURES) < 0.3),
+    "dense": lambda rng: rng.random(FEATURES),
+    "all magnitudes": lambda rng: rng.choice([0.0, 5e-324, 1e-160, -2e-160, 1e-155, 1.0, 1e15], FEATURES),
+}
+
+
+class Held:
+    """A graph beside the rows and given neighbors of its nodes, as plain lists."""
+
+    def __init__(self, spare):
+        module.SPARE = spare
+        self.store = RowStore()
+        self.store.n_features = FEATURES
+        self.graph = NodeGraph(self.store, K)
+        self.rows, self.given = [], []
+
+    def add(self, row, given):
+        columns = np.flatnonzero(row).astype(np.int32)
+        self.store.append(SparseRow(columns, row[columns].astype(float)))
+        self.graph.add(len(self.rows), given)
+        self.rows.append(row)
+        self.given.append(given)
+
+    def keep(self, kept):
+        self.store.keep(kept)
+        self.graph.keep(kept)
+        index = {int(node): i for i, node in enumerate(kept)}
+        self.rows = [self.rows[node] for node in kept]
+        given = [self.given[node] for node in kept]
+        self.given = [None if near is None else [index[n] for n in near if n in index] for near in given]
+
+    def reload(self):
+        state = self.graph.state_dict()
+        self.graph = NodeGraph(self.store, K)
+        self.graph.load_state_dict(state, 2, FEATURES, len(self.rows))
+
+    def from_scratch(self):
+        fresh = Held(module.SPARE)
+        for row, near in zip(self.rows, self.given, strict=True):
+            fresh.add(row, near)
+        return fresh.graph
+
+
+@pytest.fixture(autouse=True)
+def spare_as_it_was(monkeypatch):
+    monkeypatch.setattr(module, "SPARE", module.SPARE)
+
+
+def row_of(csr, i):
+    return csr.columns[csr.indptr[i] : csr.indptr[i + 1]], csr.values[csr.indptr[i] : csr.indptr[i + 1]]
+
+
+def steps_from(csr, node, steps):
+    """The nodes that are up to so many steps from one."""
+    reached = {node}
+    for _ in range(steps):
+        reached |= {int(other) for i in reached for other in row_of(csr, i)[0]}
+    return reached
+
+
+def check_around(graph, node, steps):
+    """The rows around a node are those of Â, in the same order with the same bits."""
+    whole, (members, part) = graph.adjacency, graph.around(node, steps)
+    assert members[0] == node
+    assert len(set(members.tolist())) == len(members)
+    assert set(members.tolist()) == steps_from(whole, node, steps)
+    inner = steps_from(whole, node, steps - 1) if steps else set()
+    for m, member in enumerate(members):
+        columns, values = row_of(part, m)
+        if member in inner:
+            np.testing.assert_array_equal(members[columns], row_of(whole, member)[0])
+            np.testing.assert_array_equal(values.view(np.int32), row_of(whole, member)[1].view(np.int32))
+        else:
+            assert len(columns) == 0
+
+
+def check(held):
+    mine, fresh = held.graph, held.from_scratch()
+    saved, expected = mine.state_dict(), fresh.state_dict()
+    for name, array in expected["slots"].items():
+        np.testing.assert_array_equal(saved["slots"][name], array, err_msg=name)
+    for one, other in zip(mine.adjacency, fresh.adjacency, strict=True):
+        np.testing.assert_array_equal(one, other)
+    unlinked = np.array([row for row, near in zip(held.rows, held.given, strict=True) if near is None], float)
+    if len(unlinked) > 1:
+        listed = min(K, len(unlinked) - 1)
+        order, distances = oracle.nearest(unlinked, listed)
+        np.testing.assert_array_equal(saved["slots"]["lists"][:, :listed], order)
+        np.testing.assert_array_equal(saved["slots"]["distances"][:, :listed], distances)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.sampled_from(sorted(POOLS)), st.sampled_from([0, 1, 4, 16]), st.integers(0, 10**6))
+def test_the_graph_after_any_arrivals_and_evictions_is_that_of_the_rows_held(data, pool, spare, seed):
+    rng, held = np.random.default_rng(seed), Held(spare)
+    linked = data.draw(st.sampled_from([0.0, 0.3]))
+    for _ in range(data.draw(st.integers(1, 8))):
+        for _ in range(data.draw(st.sampled_from([1, 3, 12, 40]))):
+            count = len(held.rows)
+            near = sorted(set(rng.integers(0, count, 2).tolist())) if count and rng.random() < linked else None
+            held.add(POOLS[pool](rng), near)
+        match data.draw(st.sampled_from(["oldest", "any", "one", "reload", "nothing"])):
+            case "oldest":
+                held.keep(np.arange(data.draw(st.integers(0, len(held.rows))), len(held.rows)))
+            case "any":
+                held.keep(np.flatnonzero(rng.random(len(held.rows)) < 0.6))
+            case "one":
+                held.keep(np.delete(np.arange(len(held.rows)), rng.integers(len(held.rows))))
+            case "reload":
+                held.reload()
+        check(held)
+        if held.rows:
+            check_around(held.graph, int(rng.integers(len(held.rows))), data.draw(st.integers(0, 4)))
+
+
+def test_a_list_with_neighbors_to_spare_outlasts_evictions(monkeypatch):
+    """Lists that lost one were all filled anew; now those that have fewer than k left."""
+    refilled, refill = [], module.knn.refill
+    monkeypatch.setattr(module.knn, "refill", lambda *given: (refilled.extend(given[-1]), refill(*given)))
+    rng, held = np.random.default_rng(0), Held(6)
+    for _ in range(300):
+        held.add(rng.random(FEATURES), None)
+    for _ in range(600):  # each evicted row is in about K lists
+        held.keep(np.arange(1, 300))
+        held.add(rng.random(FEATURES), None)
+    check(held)
+    assert 0 < len(refilled) < 600 * K / 10
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_scores_over_the_neighborhood_are_those_over_the_whole_graph(sparse):
+    rng, held = np.random.default_rng(1), Held(16)
+    for _ in range(80):
+        held.add(POOLS["sparse" if sparse else "dense"](rng), None)
+    projected = rng.random((80, 4 * 2)).astype(np.float32)
+    for node in (0, 40, 79):
+        near = held.graph.around(node, 3)
+        rows = views.take_rows(held.store.rows, near.members)
+        part = views.unit_scales(near.adjacency, rows, np.zeros(1, np.int64), 4, FEATURES)
+        whole = views.unit_scales(held.graph.adjacency, held.store.rows, np.array([node]), 4, FEATURES)
+        np.testing.assert_array_equal(part, whole)
+        scores = views.project(near.adjacency, projected[near.members], 0, 4)
+        np.testing.assert_array_equal(scores, views.project(held.graph.adjacency, projected, node, 4))
+
+
+def test_one_eviction_takes_few_contexts_however_many_are_held():
+    """A 64th of them was evicted at once, and thousands of lists were filled anew in one decision."""
+    agent, counts = taciturn.make("majority", arms=2, max_nodes=4096), []
+    for _ in range(4200):
+        agent.feedback(agent.decide([1.0]).id, None)
+        counts.append(len(agent.state_dict()["table"]["columns"]["id"]))
+    assert max(counts) == 4096
+    assert np.diff(counts).min() >= -15
+
+
+@pytest.mark.parametrize("forget", ["oldest", "reservoir"])
+def test_an_agent_that_evicts_decides_as_its_file_does(forget, tmp_path):
+    """What a file leaves out (neighbors to spare, the index) changes no decision."""
+    rng = np.random.default_rng(2)
+    agent = taciturn.ViewUCB(arms=3, max_nodes=40, forget=forget)
+    for step in range(120):
+        decision = agent.decide(rng.random(4).round(1))
+        agent.feedback(decision.id, float(rng.random() < 0.4) if step % 3 else None)
+    agent.save(tmp_path / "agent")
+    other = taciturn.load(tmp_path / "agent")
+    for step in range(60):
+        one, two = (held.decide(np.linspace(0, step / 9, 4).round(1)) for held in (agent, other))
+        assert (one.arm, one.scores.tolist(), one.widths.tolist()) == (
+            two.arm,
+            two.scores.tolist(),
+            two.widths.tolist(),
+        )
+        for held in (agent, other):
+            held.feedback(one.id, step % 2)
