@@ -76,8 +76,10 @@ class Window:
     def __init__(self, driver):
         self.driver = driver
 
-    def open(self, url, width=1200, *, dark=False):
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    def open(self, url, width=1200, height=900, *, dark=False):
+        self.command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setEmulatedMedia", features=[scheme])
         self.driver.get(url)

@@ -50,9 +50,10 @@ def _context(session: Session, id: int) -> dict[str, Any]:
     """The features of a decision with the largest absolute values, (name, value) largest first, and how many more."""
     columns, values = session.agent.decisions.context(id)
     names = {column: name for name, column in (session.agent.feature_names or {}).items()}
-    order = np.argsort(-np.abs(values), kind="stable")[:MAX_FEATURES]
+    present = int(np.count_nonzero(values))
+    order = np.argsort(-np.abs(values), kind="stable")[: min(MAX_FEATURES, present)]
     features = [(str(names.get(int(columns[i]), int(columns[i]))), float(values[i])) for i in order]
-    return {"features": features, "more_features": len(columns) - len(order), "named": bool(names)}
+    return {"features": features, "more_features": present - len(order), "named": bool(names)}
 
 
 def _time(session: Session, id: int) -> dict[str, Any]:

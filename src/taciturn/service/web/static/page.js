@@ -29,10 +29,10 @@ function put(element, html) {
   const open = [...element.querySelectorAll("details[open][id]")].map((one) => one.id);
   const focus = element.contains(document.activeElement) ? document.activeElement : null;
   const focused = focus?.dataset?.feedback;
-  const scrolled = [...element.querySelectorAll(".wide")].map((one) => one.scrollLeft);
+  const scrolled = [...element.querySelectorAll(".wide, .arms")].map((one) => [one.scrollLeft, one.scrollTop]);
   element.replaceChildren(parsed.content);
   for (const id of open) $(id)?.setAttribute("open", "");
-  element.querySelectorAll(".wide").forEach((one, i) => { one.scrollLeft = scrolled[i] ?? 0; });
+  element.querySelectorAll(".wide, .arms").forEach((one, i) => { if (scrolled[i]) one.scrollTo(...scrolled[i]); });
   if (focus?.id) $(focus.id)?.focus({ preventScroll: true });
   else if (focused) element.querySelector(`[data-feedback="${focused}"]`)?.focus({ preventScroll: true });
 }
