@@ -496,15 +496,16 @@ def test_pictures_for_the_documentation(window, site, tmp_path):
             site.reward(id, truth, name)
     shots = (
         ("page-agents", "/", 1200, 620, False),
-        ("page-agent", "/agents/digits", 1200, 1750, False),
-        ("page-agent-dark", "/agents/digits-imputed", 1200, 2080, True),
-        ("page-phone", "/agents/digits", 360, 1400, False),
+        ("page-agent", "/agents/digits", 1200, None, False),
+        ("page-agent-dark", "/agents/digits-imputed", 1200, None, True),
+        ("page-phone", "/agents/digits", 390, 1400, False),
     )
     for name, path, width, height, dark in shots:
         window.open(site.url + path, width, dark=dark)
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        window.command("Emulation.setDeviceMetricsOverride", **size)
         window.until_seen(".card" if path == "/" else "svg.plane circle")
+        whole = window.run("return document.documentElement.scrollHeight")
+        size = {"width": width, "height": height or whole, "deviceScaleFactor": 1, "mobile": False}
+        window.command("Emulation.setDeviceMetricsOverride", **size)
         picture = Image.open(BytesIO(window.driver.get_screenshot_as_png())).convert("RGB").quantize(128)
         picture.save(folder / f"{name}.png", optimize=True)
         assert (folder / f"{name}.png").stat().st_size < 200_000
