@@ -1,14 +1,25 @@
 """Shared by the tests of the service: a journal in memory that can fail, and a client without a network."""
 
 import asyncio
+import time
 
 import httpx
 
 from taciturn.service.journal.base import JournalUnavailable, Record
 
 
+def until(condition, seconds=60):
+    """Wait until a condition is true, which another thread or process will make it; fails if that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true"
+        time.sleep(0.01)
+
+
 class MemoryJournal:
     """A journal whose next `failing` appends fail before they write, or the next `failing_after` after it."""
+
+    responsive = True
 
     def __init__(self):
         self.records, self._keys = [], {}
@@ -41,8 +52,6 @@ class MemoryJournal:
 
     def drop_key(self, name):
         return self._keys.pop(name, None) is not None
-
-    responsive = True
 
     def probe(self):
         if self.failing:

@@ -115,8 +115,10 @@ def write(schema):
         path = Path(folder) / "journal.db"
         with closing(SQLiteJournal(path)) as journal:
             journal.put_key(Key("shop", bytes(range(32)), "write"))
-            opened = closing(Service(journal, clock=lambda: float(next(seconds))))
-            with opened as service, Web(create_app(service)) as web:
+            with (
+                closing(Service(journal, clock=lambda: float(next(seconds)))) as service,
+                Web(create_app(service)) as web,
+            ):
                 ask = Recorder(web)
                 session(ask)
         backup(path, journal_file(schema))

@@ -13,7 +13,7 @@ from taciturn.service.api.asgi import HEADERS, create_app
 from taciturn.service.api.keys import Keyring, digest
 from taciturn.service.core.jobs import Job
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import Create, Create, Decide, DecideRequest
+from taciturn.service.core.operations import Create, Decide, DecideRequest
 from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
 

@@ -20,9 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from taciturn import __version__
 from taciturn.errors import TaciturnError
-from taciturn.service.journal import sql
-from taciturn.service.journal.base import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record, chain
+from taciturn.service.journal import schema, sql
+from taciturn.service.journal.base import DamagedJournal, Entry, JournalFull, JournalUnavailable, Key, Record
+from taciturn.service.journal.chain import chain
 from taciturn.service.journal.postgres import PostgresJournal
 from taciturn.service.journal.repair import backup, repair, restore
 from taciturn.service.journal.sqlite import SQLiteJournal
@@ -122,8 +124,10 @@ def test_changed_missing_or_moved_record_is_reported_at_its_position(new_store, 
             position = min(position, other)
         case "extra":
             position = total + 1
-            digest = chain(original_digest(originals, total), position, "a", "b", b"c")
-            store.tamper("INSERT INTO taciturn_records VALUES (?, 'a', 'b', ?, ?)", position, b"c", digest)
+            digest = chain(original_digest(originals, total), position, "a", "b", b"c", __version__)
+            store.tamper(
+                "INSERT INTO taciturn_records VALUES (?, 'a', 'b', ?, ?, ?)", position, b"c", __version__, digest
+            )
     with closing(store.open()) as journal:
         seen = []
         with pytest.raises(DamagedJournal, match=f": record {position} .*last good record is {position - 1};") as error:
@@ -193,26 +197,26 @@ def test_keys_are_stored_replaced_and_dropped(store):
 
 
 def test_migrations_are_atomic_and_a_newer_schema_is_refused(store, monkeypatch):
-    def add(journal):
+    def add(journal, _):
         journal.write("CREATE TABLE taciturn_extra (value TEXT)")
 
-    def fail(journal):
+    def fail(journal, _):
         journal.write("INSERT INTO taciturn_extra VALUES ('x')")
         raise RuntimeError("in the middle")
 
     with closing(store.open()) as journal:
         journal.append(numbered(0, 3))
     with monkeypatch.context() as patch:
-        patch.setattr(sql, "MIGRATIONS", [*sql.MIGRATIONS, add, fail])
+        patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, add, fail])
         with pytest.raises(RuntimeError):
             store.open()
     with closing(store.open()) as journal:  # still the old schema
         journal.append(numbered(3, 4))
     with monkeypatch.context() as patch:
-        patch.setattr(sql, "MIGRATIONS", [*sql.MIGRATIONS, add])
+        patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, add])
         with closing(store.open()) as journal:
             assert len(list(journal.read())) == 4
-    with pytest.raises(TaciturnError, match=r"written by a newer taciturn \(schema 2, this one knows 1\)") as error:
+    with pytest.raises(TaciturnError, match=r"written by a newer taciturn \(schema 3, this one knows 2\)") as error:
         store.open()
     assert one_line(error)
     assert store.tamper("SELECT count(*) FROM taciturn_extra") == [(0,)]
@@ -324,7 +328,7 @@ def legible(content, length, records, path):
             for row, record in zip(
                 db.execute("SELECT * FROM taciturn_records ORDER BY position"), records, strict=False
             ):
-                if row[:4] != record or row[4] != original_digest(records, record.position):
+                if row[:5] != record or row[5] != original_digest(records, record.position):
                     break
                 good.append(record)
         except sqlite3.DatabaseError:
@@ -470,7 +474,7 @@ def test_repair_keeps_the_records_before_the_fault_and_moves_the_file_aside(tmp_
     assert files - {"journal.db-shm"} == {"journal.db", "journal.db.lock", aside.name, f"{aside.name}-wal"}
 
 
-@pytest.mark.parametrize("step", range(6))
+@pytest.mark.parametrize("step", range(5))
 def test_crash_during_repair_leaves_the_damaged_journal_or_the_repaired_one(tmp_path, monkeypatch, step):
     path, records = damage(tmp_path / "journal.db")
     steps = iter(range(100))
@@ -486,13 +490,13 @@ def test_crash_during_repair_leaves_the_damaged_journal_or_the_repaired_one(tmp_
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", crashing(Path.rename))
         patch.setattr(Path, "replace", crashing(Path.replace))
-        if step < 5:  # the new journal, its name, the old one, its -wal, into place
+        if step < 4:  # the new journal's name, the old one, its -wal, into place
             with pytest.raises(KeyboardInterrupt):
                 repair(path)
         else:
             repair(path)
-            assert next(steps) == 5
-    if step < 2:
+            assert next(steps) == 4
+    if step < 1:
         with pytest.raises(DamagedJournal):
             contents(path)
         assert repair(path) == (6, 4)

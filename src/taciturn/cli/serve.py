@@ -1,4 +1,4 @@
-"""The commands of the service: serve, keys, backup, restore, repair."""
+"""The commands of the service: serve, keys, backup, restore, repair, compact."""
 
 import os
 import sys
@@ -112,12 +112,17 @@ def add_key(
     postgres: Postgres = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key, or replace the one of this name, and show its token once; the service reads keys at its start."""
+    """Make a key, or replace the one of this name, and show its token once; a running service accepts it at once."""
     if scope not in keyring.SCOPES:
         raise TaciturnError(f"--scope {scope} is not allowed; read or write is")
     token = keyring.new_token()
-    with service.opened_journal(data_dir, postgres=postgres) as journal:
-        journal.put_key(journal_base.Key(name, keyring.digest(token), scope))
+    key = journal_base.Key(name, keyring.digest(token), scope)
+    with service.opened_tables(data_dir, postgres=postgres) as tables:
+        if tables is not None:
+            tables.put_key(key)
+    if tables is None:
+        with service.opened_journal(data_dir, postgres=postgres) as journal:
+            journal.put_key(key)
     if as_json:
         print_json({"name": name, "scope": scope, "token": token})
     else:
@@ -127,8 +132,8 @@ def add_key(
 @keys.command("list", epilog="Example: taciturn keys list")
 def list_keys(data_dir: DataDir = HERE, postgres: Postgres = None, as_json: AsJson = False) -> None:
     """All keys and what they may do."""
-    with service.opened_journal(data_dir, postgres=postgres) as journal:
-        found = [{"name": key.name, "scope": key.scope} for key in journal.keys()]  # noqa: SIM118 - not a dictionary
+    with service.opened_tables(data_dir, postgres=postgres) as tables:
+        found = [{"name": name, "scope": scope} for name, _, scope in (tables.keys() if tables else ())]
     if as_json:
         print_json(found)
     else:
@@ -139,17 +144,21 @@ def list_keys(data_dir: DataDir = HERE, postgres: Postgres = None, as_json: AsJs
 def drop_key(
     name: Annotated[str, typer.Argument(help="Which key.")], data_dir: DataDir = HERE, postgres: Postgres = None
 ) -> None:
-    """Remove a key."""
-    with service.opened_journal(data_dir, postgres=postgres) as journal:
-        if not journal.drop_key(name):
+    """Remove a key; a running service refuses it at once."""
+    with service.opened_tables(data_dir, postgres=postgres) as tables:
+        if tables is None or not tables.drop_key(name):
             raise TaciturnError(f"there is no key {name!r}; taciturn keys list shows them")
     out.print(f"{name} is removed")
 
 
 @app.command(epilog="Example: taciturn backup taciturn.backup --data-dir ./taciturn-data")
-def backup(target: Annotated[Path, typer.Argument(help="The file to write.")], data_dir: DataDir = HERE) -> None:
+def backup(
+    target: Annotated[Path, typer.Argument(help="The file to write.")],
+    data_dir: DataDir = HERE,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file of this name.")] = False,
+) -> None:
     """Copy the journal to one verified file, also while the service runs."""
-    last = repairs.backup(data_dir / service.JOURNAL, target)
+    last = repairs.backup(data_dir / service.JOURNAL, target, force=force)
     out.print(f"{target} holds the journal up to entry {last}")
 
 
@@ -165,3 +174,20 @@ def repair(data_dir: DataDir = HERE) -> None:
     """Keep the good entries of a damaged journal, and move the damaged file aside."""
     kept, dropped = repairs.repair(data_dir / service.JOURNAL)
     out.print(f"kept {kept} entries" + (f" and dropped {dropped}" if dropped else "; nothing was wrong"))
+
+
+@app.command(epilog="Example: taciturn compact --data-dir ./taciturn-data")
+def compact(data_dir: DataDir = HERE, postgres: Postgres = None) -> None:
+    """Remove the entries of deleted agents; a running service does it when half of the journal is theirs."""
+    with service.opened_tables(data_dir, postgres=postgres) as tables:
+        if tables is None:
+            raise TaciturnError(f"{data_dir if postgres is None else 'PostgreSQL'}: there is no journal")
+    try:
+        with service.opened_journal(data_dir, postgres=postgres) as journal:
+            removed = journal.compact()
+    except journal_base.JournalInUse:
+        with service.opened_tables(data_dir, postgres=postgres) as tables:
+            tables.request_compaction()
+        out.print("the service is running and compacts the journal now; its log says when it is done")
+    else:
+        out.print(f"removed {removed} entries of deleted agents")

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from ipaddress import ip_address
 from pathlib import Path
 from socket import socket
@@ -14,10 +14,12 @@ from taciturn.service.api.asgi import App, create_app
 from taciturn.service.api.keys import Keyring
 from taciturn.service.config import Settings
 from taciturn.service.core.limits import Limits
+from taciturn.service.core.schema1 import upgrade
 from taciturn.service.core.service import Service
 from taciturn.service.journal.snapshots import Snapshots
 from taciturn.service.journal.sql import SQLJournal
-from taciturn.service.journal.sqlite import SQLiteJournal
+from taciturn.service.journal.sqlite import SQLiteJournal, SQLiteTables
+from taciturn.service.journal.tables import Tables
 from taciturn.service.logs import log_to_stderr
 from taciturn.service.server import Server, StopSignals, listen
 from taciturn.service.web import add_page
@@ -30,17 +32,30 @@ log = logging.getLogger("taciturn.service")
 def opened_journal(
     folder: Path, *, postgres: str | None = None, durability: Literal["full", "normal"] = "full"
 ) -> Iterator[SQLJournal]:
-    """Open the journal of a data folder, or the one in PostgreSQL."""
+    """Open the journal of a data folder, or the one in PostgreSQL, as the one process that writes to it."""
     journal: SQLJournal
     if postgres is None:
-        folder.mkdir(parents=True, exist_ok=True)
-        journal = SQLiteJournal(folder / JOURNAL, durability=durability)
+        journal = SQLiteJournal(folder / JOURNAL, durability=durability, upgrade=upgrade)
     else:
         from taciturn.service.journal.postgres import PostgresJournal  # noqa: PLC0415 - its driver is an extra
 
-        journal = PostgresJournal(postgres)
+        journal = PostgresJournal(postgres, upgrade=upgrade)
     with closing(journal):
         yield journal
+
+
+@contextmanager
+def opened_tables(folder: Path, *, postgres: str | None = None) -> Iterator[Tables | None]:
+    """Open the tables of a journal beside the process that writes to it; None if there is no journal yet."""
+    if postgres is None:
+        path = folder / JOURNAL
+        with closing(SQLiteTables(path)) if path.exists() else nullcontext() as tables:
+            yield tables
+    else:
+        from taciturn.service.journal.postgres import PostgresTables  # noqa: PLC0415 - its driver is an extra
+
+        with closing(PostgresTables(postgres)) as database:
+            yield database if database.exists() else None
 
 
 @contextmanager
@@ -60,7 +75,7 @@ def opened_app(
     With `background` it can be served at once, and restores its agents meanwhile. If the service has stopped for good,
     the reason is raised at the end.
     """
-    keys = list(journal.keys())
+    keyring = Keyring(journal.keys())
     snapshots = Snapshots(folder / "snapshots", history=journal.digest_at)
     service = Service(
         journal,
@@ -72,9 +87,9 @@ def opened_app(
         background=background,
         marker=folder / "replay.mark",
     )
-    keyring = Keyring(keys) if keys else None
     files = [folder / JOURNAL, folder / f"{JOURNAL}-wal"] if isinstance(journal, SQLiteJournal) else None
     with closing(service):
+        journal.watch(keyring.replace, snapshots)
         journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
         app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
         add_page(app, service, keyring)

@@ -50,7 +50,7 @@ class Resource:
 
     Arguments:
         methods: the endpoint of each method.
-        keyring: the valid keys; None if no key is needed.
+        keyring: the valid keys.
         limits: of time and of memory.
         metrics: gets the duration of each request.
         budget: of the memory that large requests take, shared by all resources; None for one of its own.
@@ -60,7 +60,7 @@ class Resource:
     def __init__(
         self,
         methods: dict[str, Endpoint],
-        keyring: Keyring | None,
+        keyring: Keyring,
         limits: Limits,
         metrics: Metrics,
         budget: Budget | None = None,
@@ -100,7 +100,7 @@ class Resource:
         media: bytes
         try:
             headers = dict(scope["headers"])
-            if self._keyring is not None and endpoint.scope is not None:
+            if self._keyring.required and endpoint.scope is not None:
                 scope["taciturn.key"] = check_key(self._keyring, headers.get(b"authorization", b""), endpoint.scope)
             async with asyncio.timeout(self._seconds):
                 if endpoint.takes is not None:
@@ -152,8 +152,8 @@ class Front:
     machine, and the browser would let it read every answer.
     """
 
-    def __init__(self, inner: Any, *, routes: list[Route], local: bool, access: AccessLog | None) -> None:
-        self._inner, self._local, self._access = inner, local, access
+    def __init__(self, inner: Any, *, routes: list[Route], keyring: Keyring, access: AccessLog | None) -> None:
+        self._inner, self._keyring, self._access = inner, keyring, access
         self._routes = [(route.path_regex.match, route.endpoint) for route in routes]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,7 +161,7 @@ class Front:
         if scope["type"] != "http":
             await self._inner(scope, receive, send)
             return
-        if self._local and not LOOPBACK.fullmatch(dict(scope["headers"]).get(b"host", b"localhost")):
+        if not self._keyring.required and not LOOPBACK.fullmatch(dict(scope["headers"]).get(b"host", b"localhost")):
             problem = Problem(421, "wrong-host", "without keys only localhost is served")
             await _send(send, 421, problem.body, PROBLEM, [])
             if self._access is not None:
@@ -227,18 +227,18 @@ def create_app(
 
     Arguments:
         service: the agents; the owner closes it.
-        keyring: the valid keys; None lets in everyone who reaches it under a name of this machine.
+        keyring: the valid keys; None for none, which lets in everyone who reaches it under a name of this machine.
         limits: None for those of the service.
         access: gets a line for each request; None for no lines.
         journal_bytes: the size of the journal, for the metrics.
     """
-    limits = limits or service.limits
+    limits, keyring = limits or service.limits, keyring or Keyring()
     budget = Budget(limits.in_flight)
     metrics = Metrics(service, budget, journal_bytes)
     table = endpoints(Api(service, limits, metrics), limits)
     app = App(title="taciturn", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.service = service
-    document = openapi.document(table, limits, keyed=keyring is not None)
+    document = openapi.document(table, limits, keyed=keyring.required)
     page = openapi.page(table)
     for name, path, content, media in (
         ("openapi", "/openapi.json", msgspec.json.encode(document), JSON),
@@ -257,7 +257,7 @@ def create_app(
     ]
     app.router.routes.extend(routes)
     app.openapi = lambda: document  # type: ignore[method-assign]
-    app.front = Front(app.inner, routes=routes, local=keyring is None, access=access)
+    app.front = Front(app.inner, routes=routes, keyring=keyring, access=access)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app

@@ -22,13 +22,25 @@ def digest(token: str) -> bytes:
 
 
 class Keyring:
-    """All keys of a service."""
+    """All keys of a service, which can change while it runs.
 
-    def __init__(self, keys: Iterable[Key]) -> None:
-        self._keys = tuple(keys)
-        for key in self._keys:
+    Without any key everyone on this machine is let in. From the first key on a key is required, for good: dropping the
+    last one must not open a service that other machines reach.
+    """
+
+    def __init__(self, keys: Iterable[Key] = ()) -> None:
+        self._keys: tuple[Key, ...] = ()
+        self.required = False
+        self.replace(keys)
+
+    def replace(self, keys: Iterable[Key]) -> None:
+        """Accept these keys from now on, and no others."""
+        keys = tuple(keys)
+        for key in keys:
             if key.scope not in SCOPES:
                 raise TaciturnError(f"key {key.name!r} has the scope {key.scope!r}; a key may 'read' or 'write'")
+        self._keys = keys
+        self.required |= bool(keys)
 
     def find(self, token: str) -> Key | None:
         """The key of a token, None if it is unknown; takes the same time for every token, to reveal nothing."""

@@ -1,14 +1,16 @@
-"""The journal's types: entries, records chained by digests, API keys, errors, and the interface of a journal."""
+"""The journal's types: entries, records, API keys, errors, and the interface of a journal."""
 
-import hashlib
-import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from taciturn import __version__
 from taciturn.errors import TaciturnError
 
-GENESIS = bytes(16)
-"""The digest that the first record is chained to."""
+DELETE = "delete"
+"""The kind of the entry that ends an agent: the agent's entries before it are dead, and compaction removes them."""
+
+REMOVED = "removed"
+"""The kind of the row that stands for a run of removed records; no entry can have it."""
 
 
 class Entry(NamedTuple):
@@ -20,12 +22,13 @@ class Entry(NamedTuple):
 
 
 class Record(NamedTuple):
-    """An entry with its position. Positions count from 1 over all agents, without gaps."""
+    """An entry with its position, and the version of taciturn that wrote it. Positions count from 1 over all agents."""
 
     position: int
     agent: str
     kind: str
     body: bytes
+    version: str = __version__
 
 
 class Key(NamedTuple):
@@ -43,10 +46,17 @@ class Journal(Protocol):
         """Write all entries or none, durably, and return the position of the last."""
 
     def read(self, after: int = 0) -> Iterator[Record]:
-        """Yield all records after a position, in order, each verified; raises `DamagedJournal` at the first bad one."""
+        """Yield all records after a position, in order, each verified; raises `DamagedJournal` at the first bad one.
+
+        Positions rise, with gaps where compaction has removed the records of deleted agents.
+        """
 
     def last(self) -> int:
-        """Position of the last record; 0 for an empty journal."""
+        """Position of the last record, also if that one was removed; 0 for an empty journal."""
+
+    @property
+    def responsive(self) -> bool:
+        """Whether the journal answers in time, as far as is known; takes no lock and asks nobody."""
 
     def keys(self) -> Iterable[Key]:
         """All API keys."""
@@ -56,10 +66,6 @@ class Journal(Protocol):
 
     def drop_key(self, name: str) -> bool:
         """Remove a key; returns whether it existed."""
-
-    @property
-    def responsive(self) -> bool:
-        """Whether the journal answers in good time."""
 
     def probe(self) -> None:
         """Write something that changes nothing, durably; raises `JournalUnavailable` if that fails."""
@@ -77,43 +83,15 @@ class JournalUnavailable(TaciturnError):
 
 
 class Fenced(JournalUnavailable):
-    """A journal that another process has taken over; this one never writes again."""
+    """Another process has taken the journal over: this one never writes or reads again, and the service must stop."""
+
+
+class JournalInUse(JournalUnavailable):
+    """A journal that another process writes to."""
 
 
 class JournalFull(JournalUnavailable):
     """A journal whose disk is full; it works again when there is space."""
-
-
-class BadRecord(Exception):
-    """A record that is not what was appended at its position; `good` is the last position before it."""
-
-    def __init__(self, position: int, fault: str) -> None:
-        super().__init__(f"record {position} {fault}")
-        self.good = position - 1
-
-
-def chain(previous: bytes, position: int, agent: str, kind: str, body: bytes) -> bytes:
-    """Digest of a record, over the digest of the one before: a changed, removed or moved record is detected."""
-    agent_bytes, kind_bytes = agent.encode(), kind.encode()
-    lengths = struct.pack("<QII", position, len(agent_bytes), len(kind_bytes))
-    return hashlib.blake2b(b"".join((previous, lengths, agent_bytes, kind_bytes, body)), digest_size=16).digest()
-
-
-def verified(rows: Iterable[Sequence[Any]], after: int = 0, digest: bytes = GENESIS) -> Iterator[Record]:
-    """Yield rows (position, agent, kind, body, digest) that follow position `after` as records; raises `BadRecord`.
-
-    `digest` is the stored digest at position `after`.
-    """
-    for position, (found, agent, kind, body, stored) in enumerate(rows, start=after + 1):
-        if found != position:
-            raise BadRecord(position, "is missing")
-        try:
-            digest = chain(digest, position, agent, kind, body)
-        except (TypeError, AttributeError, UnicodeError):  # damage can change the types of columns
-            raise BadRecord(position, "was changed") from None
-        if digest != stored:
-            raise BadRecord(position, "was changed")
-        yield Record(position, agent, kind, body)
 
 
 def check_text(text: str) -> None:

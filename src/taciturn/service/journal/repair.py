@@ -2,14 +2,17 @@
 
 import contextlib
 import shutil
+import sqlite3
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from taciturn.errors import TaciturnError
-from taciturn.service.journal.base import DamagedJournal, Entry, Key
-from taciturn.service.journal.sqlite import SQLiteJournal
+from taciturn.service.journal.base import DamagedJournal
+from taciturn.service.journal.schema import META_TABLE, keys_table, records_table
 from taciturn.service.journal.sqlite_file import (
     UNREADABLE,
     beside,
@@ -19,13 +22,10 @@ from taciturn.service.journal.sqlite_file import (
     explained,
     finish_repair,
     locked,
-    records,
+    schema_of,
     size_of,
 )
 from taciturn.system import atomic_move
-
-CHUNK = 1000
-"""Records that are copied in one append."""
 
 
 def repair(path: str | Path) -> tuple[int, int]:
@@ -54,12 +54,14 @@ def repair(path: str | Path) -> tuple[int, int]:
         return good, max(extent - good, 0)
 
 
-def backup(path: str | Path, target: str | Path) -> int:
+def backup(path: str | Path, target: str | Path, *, force: bool = False) -> int:
     """Copy a journal, also while it is written to, to one file; returns the position of the copy's last record.
 
-    The copy is verified before it gets its name; a file of that name is replaced.
+    The copy is verified before it gets its name; a file of that name is replaced only with `force`.
     """
     path, target = existing(Path(path)), Path(target)
+    if target.exists() and not force:
+        raise TaciturnError(f"{target}: there is a file already, which is not overwritten; --force replaces it")
     problems = explained(target, lambda fault: DamagedJournal(f"{path}: {fault}; nothing was copied"))
     with problems, tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as folder:
         scratch = Path(folder) / "journal"
@@ -87,20 +89,45 @@ def restore(source: str | Path, path: str | Path) -> int:
 
 
 def _salvage(path: Path, good: int, scratch: Path) -> int:
-    """Copy the first `good` records, and the keys if they are legible; returns the highest position in the file."""
-    with closing(connect(path, "ro")) as damaged, closing(SQLiteJournal(scratch)) as new:
+    """Copy the rows up to `good`, and the keys if they are legible; returns the highest position in the file.
+
+    The rows are copied as they are: the new file has the schema of the damaged one, and its removed runs.
+    """
+    with closing(connect(path, "ro")) as damaged, closing(connect(scratch, "rwc")) as new:
         damaged.execute("PRAGMA writable_schema = ON")
-        readable = islice(records(damaged), good)
-        while chunk := list(islice(readable, CHUNK)):
-            new.append([Entry(*record[1:]) for record in chunk])
+        schema = schema_of(damaged)
+        new.execute("BEGIN")
+        for statement in (META_TABLE, records_table(schema, "INTEGER", "BLOB"), keys_table("BLOB")):
+            new.execute(statement)
+        rows = _rows_until(damaged, good)
+        new.executemany(f"INSERT INTO taciturn_records VALUES ({'?, ' * (3 + schema)}?)", rows)  # noqa: S608
         with contextlib.suppress(*UNREADABLE):
-            for row in damaged.execute("SELECT name, digest, scope FROM taciturn_keys"):
-                new.put_key(Key(*row))
-        extent = good
-        for sql in (
-            "SELECT max(position) FROM taciturn_records",
-            "SELECT value FROM taciturn_meta WHERE name = 'head'",
-        ):
-            with contextlib.suppress(*UNREADABLE):
-                extent = max([extent, *(value for (value,) in damaged.execute(sql) if isinstance(value, int))])
-    return extent
+            new.executemany(
+                "INSERT INTO taciturn_keys VALUES (?, ?, ?)",
+                damaged.execute("SELECT name, digest, scope FROM taciturn_keys").fetchall(),
+            )
+        numbers = {"schema_version": schema, "head": good}
+        if schema > 1:
+            numbers |= dict.fromkeys(("epoch", "keys_version", "compact_requests"), 0)
+        new.executemany("INSERT INTO taciturn_meta VALUES (?, ?)", numbers.items())
+        new.execute("COMMIT")
+        return max(good, *_extents(damaged))
+
+
+def _rows_until(damaged: sqlite3.Connection, good: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows up to a position, without touching what comes after it and may be illegible."""
+    for row in damaged.execute("SELECT * FROM taciturn_records ORDER BY position"):
+        yield row
+        if row[0] == good:
+            return
+
+
+def _extents(damaged: sqlite3.Connection) -> Iterator[int]:
+    """Yield positions that the file has or should have, as far as it is legible; at least 0."""
+    yield 0
+    for sql in (
+        "SELECT max(position) FROM taciturn_records",
+        "SELECT value FROM taciturn_meta WHERE name = 'head'",
+    ):
+        with contextlib.suppress(*UNREADABLE):
+            yield from (value for (value,) in damaged.execute(sql) if isinstance(value, int))

@@ -5,6 +5,7 @@ A snapshot is two files, named by a hash of the agent's name and the position: t
 written last and makes the snapshot valid; a state without a header is left over from a crash.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from taciturn.service.journal.sqlite_file import PRIVATE, PRIVATE_FOLDER
 from taciturn.system import atomic_write
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,9 @@ class Snapshots:
         self._folder = folder
         self._keep = keep
         self._history = history
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with contextlib.suppress(PermissionError):  # it belongs to another user, who has allowed us to write
+            folder.chmod(PRIVATE_FOLDER)
         for path in folder.iterdir():
             orphan = path.suffix == ".state" and not path.with_suffix(".json").exists()
             if path.is_file() and (orphan or path.name.startswith(".")):
@@ -43,9 +47,9 @@ class Snapshots:
         history = self._history(position)
         state = self._folder / f"{_name(agent)}-{position:020}.state"
         header = state.with_suffix(".json")
-        atomic_write(state, content)
+        atomic_write(state, _private(content))
         fields = {"agent": agent, "position": position, "sha256": _sha256(state), "history": _hex(history)}
-        atomic_write(header, json.dumps(fields).encode("ascii"))
+        atomic_write(header, _private(json.dumps(fields).encode("ascii")))
         self._prune(agent, header)
 
     def _prune(self, agent: str, newest: Path) -> None:
@@ -53,13 +57,18 @@ class Snapshots:
         headers = self._headers(agent)
         index = headers.index(newest)
         for header in headers[:index] + headers[index + self._keep :]:
-            header.unlink()
-            header.with_suffix(".state").unlink(missing_ok=True)
+            _unlink(header)
+
+    def remove(self, agent: str, until: int) -> None:
+        """Remove the states of an agent that was deleted at position `until`, not those of a later one of its name."""
+        for header in self._headers(agent):
+            if _position(header) <= until:
+                _unlink(header)
 
     def newest_first(self, agent: str) -> Iterator[tuple[int, Path]]:
         """Yield positions and files of an agent's states, each verified; invalid ones are skipped and logged."""
         for header in self._headers(agent):
-            position = int(header.stem.partition("-")[2])
+            position = _position(header)
             if fault := self._fault(agent, position, header):
                 log.warning("snapshot %s is skipped: %s", header.with_suffix(".state").name, fault)
             else:
@@ -82,6 +91,26 @@ class Snapshots:
         if history is None or stored.get("history") != _hex(history):
             return "of a history that the journal does not have"
         return None
+
+
+def _position(header: Path) -> int:
+    return int(header.stem.partition("-")[2])
+
+
+def _unlink(header: Path) -> None:
+    """Remove a snapshot; the header first, without which the state is a leftover."""
+    header.unlink(missing_ok=True)
+    header.with_suffix(".state").unlink(missing_ok=True)
+
+
+def _private(content: bytes | Callable[[Path], object]) -> Callable[[Path], None]:
+    """Writes the content to a file that only its owner can read."""
+
+    def write(path: Path) -> None:
+        path.write_bytes(content) if isinstance(content, bytes) else content(path)
+        path.chmod(PRIVATE)
+
+    return write
 
 
 def _name(agent: str) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import glob
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -9,16 +10,25 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from taciturn.errors import TaciturnError
-from taciturn.service.journal.base import BadRecord, DamagedJournal, JournalFull, JournalUnavailable, Record, verified
-from taciturn.service.journal.sql import check_schema
+from taciturn.service.journal.base import DamagedJournal, JournalFull, JournalInUse, JournalUnavailable, Record
+from taciturn.service.journal.chain import BadRecord, verified
+from taciturn.service.journal.schema import check_schema
 from taciturn.system import atomic_move, flush
 
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)  # the last: the tables are not ours
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite's own message quotes damaged bytes
 
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+"""Permissions of files and folders: only their owner reads what callers have sent."""
+
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open a file with SQLite's mode "ro", "rw" or "rwc"; damaged text is read as it is, for the digests to detect."""
+    """Open a file with SQLite's mode "ro", "rw" or "rwc"; damaged text is read as it is, for the digests to detect.
+
+    A new file can be read by its owner only; SQLite gives the -wal and -shm the same permissions. The caller closes it.
+    """
+    if mode == "rwc":
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
     address = f"{path.absolute().as_uri()}?mode={mode}"
     db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
@@ -26,8 +36,16 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def records(db: sqlite3.Connection) -> Iterator[Record]:
-    """Yield all records in order, each verified; raises `BadRecord`."""
-    return verified(db.execute("SELECT position, agent, kind, body, digest FROM taciturn_records ORDER BY position"))
+    """Yield all records and removed runs in order, each verified; raises `BadRecord`."""
+    version = "version" if schema_of(db) > 1 else "NULL"
+    columns = f"position, agent, kind, body, {version}, digest"
+    return verified(db.execute(f"SELECT {columns} FROM taciturn_records ORDER BY position"))  # noqa: S608
+
+
+def schema_of(db: sqlite3.Connection) -> int:
+    """1 or 2: the schema that the table of records has, even where the number in taciturn_meta is damaged."""
+    columns = [column[0] for column in db.execute("SELECT * FROM taciturn_records LIMIT 0").description]
+    return 2 if "version" in columns else 1
 
 
 def file_fault(db: sqlite3.Connection, path: Path) -> str | None:
@@ -85,7 +103,7 @@ def explained(path: Path, damaged: Callable[[str], DamagedJournal]) -> Iterator[
         raise damaged("its tables are garbled") from None
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code, without what extended codes add
-        if code in DAMAGE:
+        if code in DAMAGE or (code == sqlite3.SQLITE_READONLY and os.access(path, os.W_OK)):  # its header says so
             raise damaged(str(error)) from None
         if code == sqlite3.SQLITE_FULL:
             raise JournalFull(f"{path}: the disk is full, nothing was written; free some space and retry") from None
@@ -97,14 +115,14 @@ def explained(path: Path, damaged: Callable[[str], DamagedJournal]) -> Iterator[
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Be the only process that writes to a journal; the system releases the lock when the process dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(beside(path, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    handle = os.open(beside(path, ".lock"), os.O_RDWR | os.O_CREAT, PRIVATE)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = os.read(handle, 20).decode("ascii", "replace").strip() or "unknown"
-            raise JournalUnavailable(
+            raise JournalInUse(
                 f"{path}: in use by process {owner}, and only one can write; stop that one first"
             ) from None
         os.truncate(handle, 0)
@@ -113,6 +131,13 @@ def locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def make_private(path: Path) -> None:
+    """Let only the owner read a journal and all files beside it whose names begin with its name."""
+    for file in path.parent.glob(f"{glob.escape(path.name)}*"):
+        with contextlib.suppress(PermissionError):  # it belongs to another user, who has allowed us to write
+            file.chmod(PRIVATE)
 
 
 def existing(path: Path) -> Path:

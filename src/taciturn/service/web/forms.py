@@ -35,11 +35,11 @@ class Forms:
 
     Arguments:
         service: its agents are changed.
-        keyring: the valid keys; None if no key is needed.
+        keyring: the valid keys.
         error_page: returns the page of an agent with a problem on it.
     """
 
-    def __init__(self, service: Service, keyring: Keyring | None, error_page: ErrorPage) -> None:
+    def __init__(self, service: Service, keyring: Keyring, error_page: ErrorPage) -> None:
         self._service, self._keyring, self._error_page = service, keyring, error_page
 
     def routes(self) -> list[Route]:
@@ -56,7 +56,7 @@ class Forms:
                     target = await do(request.path_params["agent"], await _fields(request))
             except Exception as error:  # noqa: BLE001 - every error becomes a problem
                 problem = problem_of(error)
-                if scripted or self._keyring is not None:
+                if scripted or self._keyring.required:
                     return Response(problem.body, problem.status, _headers(problem), MEDIA_TYPE)
                 return await self._error_page(request, problem)
             if scripted:
@@ -66,7 +66,7 @@ class Forms:
         return answer
 
     def _check_sender(self, headers: Headers) -> None:
-        if self._keyring is not None:
+        if self._keyring.required:
             check_key(self._keyring, headers.get("authorization", "").encode("latin-1"), "write")
         elif not same_origin(headers):
             raise Problem(403, "cross-site", "forms are taken from the page of this service only; reload it")

@@ -40,7 +40,7 @@ View = Callable[[dict[str, str]], Awaitable[Parts]]
 def add_page(app: App, service: Service, keyring: Keyring | None = None) -> None:
     """Add the page at `/` to an application of `create_app` with the same service and keys."""
     latencies = Latencies()
-    app.router.routes.extend(Page(service, keyring, latencies).routes())
+    app.router.routes.extend(Page(service, keyring or Keyring(), latencies).routes())
     app.front = Stopwatch(app.front, latencies)
 
 
@@ -49,12 +49,12 @@ class Page:
 
     Arguments:
         service: its agents are shown.
-        keyring: the valid keys; None if no key is needed.
+        keyring: the valid keys.
         latencies: of requests to decide.
     """
 
-    def __init__(self, service: Service, keyring: Keyring | None, latencies: Latencies) -> None:
-        self._views, self._keyring, self._keyed = Views(service, latencies), keyring, keyring is not None
+    def __init__(self, service: Service, keyring: Keyring, latencies: Latencies) -> None:
+        self._views, self._keyring = Views(service, latencies), keyring
         self._forms = Forms(service, keyring, self._refused)
         self._limits, self._metrics = service.limits, Metrics(service)  # its own: the page is not counted as traffic
         folder = files("taciturn.service.web") / "static"
@@ -112,13 +112,14 @@ class Page:
         try:
             _check(path)
             async with asyncio.timeout(self._limits.seconds):
-                parts = None if self._keyed else await view(path)
+                parts = None if self._keyring.required else await view(path)
         except Exception as error:  # noqa: BLE001 - every error becomes a page
             problem = problem_of(error)
             if problem.status in {404, 410}:
                 shown = {"detail": problem.detail, "problem": None, "refused": False, "keyed": False, "source": ""}
                 return self._answer("missing.html", problem.status, **shown)
-        given: dict[str, Any] = {"parts": parts or {}, "problem": problem, "refused": refused, "keyed": self._keyed}
+        given: dict[str, Any] = {"parts": parts or {}, "problem": problem, "refused": refused}
+        given["keyed"] = self._keyring.required
         given |= {"source": source.format(**path), "path": path, "kinds": self._views.kinds}
         status = 200 if problem is None else problem.status
         return self._answer(template, status, **given, host=request.url.netloc, scheme=request.url.scheme)
