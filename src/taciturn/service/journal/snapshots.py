@@ -5,7 +5,6 @@ A snapshot is two files, named by a hash of the agent's name and the position: t
 written last and makes the snapshot valid; a state without a header is left over from a crash.
 """
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -13,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from taciturn.service.journal.sqlite_file import PRIVATE, PRIVATE_FOLDER
+from taciturn.service.journal.sqlite_file import PRIVATE, PRIVATE_FOLDER, make_private
 from taciturn.system import atomic_write
 
 log = logging.getLogger(__name__)
@@ -35,12 +34,13 @@ class Snapshots:
         self._keep = keep
         self._history = history
         folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):  # it belongs to another user, who has allowed us to write
-            folder.chmod(PRIVATE_FOLDER)
+        make_private(folder)
         for path in folder.iterdir():
             orphan = path.suffix == ".state" and not path.with_suffix(".json").exists()
             if path.is_file() and (orphan or path.name.startswith(".")):
                 path.unlink()
+            elif path.is_file():
+                make_private(path)
 
     def put(self, agent: str, position: int, content: bytes | Callable[[Path], object]) -> None:
         """Store a state, given as bytes or by a function that writes it to a path, and remove obsolete ones."""

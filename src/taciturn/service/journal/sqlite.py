@@ -25,6 +25,7 @@ from taciturn.service.journal.sqlite_file import (
     existing,
     explained,
     file_fault,
+    files_of,
     finish_repair,
     locked,
     make_private,
@@ -138,7 +139,8 @@ class SQLiteJournal(SQLJournal, SQLiteTables):
             finish_repair(self.path)
             if not self.path.exists():
                 self._create()
-            make_private(self.path)
+            for file in files_of(self.path):
+                make_private(file)
             self._open(durability)
             self._resources = self._resources.pop_all()  # keep lock and connection after a successful start
 

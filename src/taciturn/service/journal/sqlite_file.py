@@ -134,10 +134,14 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def make_private(path: Path) -> None:
-    """Let only the owner read a journal and all files beside it whose names begin with its name."""
-    for file in path.parent.glob(f"{glob.escape(path.name)}*"):
-        with contextlib.suppress(PermissionError):  # it belongs to another user, who has allowed us to write
-            file.chmod(PRIVATE)
+    """Let only its owner use a file or folder."""
+    with contextlib.suppress(PermissionError):  # it belongs to another user, who has allowed us to write
+        path.chmod(PRIVATE_FOLDER if path.is_dir() else PRIVATE)
+
+
+def files_of(path: Path) -> list[Path]:
+    """A journal and all files beside it whose names begin with its name."""
+    return [file for file in path.parent.glob(f"{glob.escape(path.name)}*") if file.is_file()]
 
 
 def existing(path: Path) -> Path:
