@@ -38,10 +38,14 @@ SLOW_TESTS = (
     "service/test_client_restart.py",  # starts and kills servers
     "service/test_attacks.py",  # every test starts a service
     "service/test_commands.py",  # every test starts the command
+    "service/test_compaction.py",  # generated histories
     "service/test_crash.py",  # kills servers a hundred times
+    "service/test_fencing.py",  # freezes PostgreSQL
     "service/test_fuzz.py",  # generated requests
     "service/test_journal.py",  # damages files at every position; PostgreSQL
+    "service/test_live_keys.py",  # starts the command
     "service/test_machine.py",  # generated sequences of requests
+    "service/test_schema.py",  # migrates journals of both databases
 )
 # A test is slow wherever it is if it uses one of these fixtures, or gets one by a parameter of the same name.
 SLOW_FIXTURES = (

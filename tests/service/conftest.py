@@ -8,9 +8,12 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import traceback
 from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import ClassVar
 
 import psycopg
 import pytest
@@ -22,6 +25,32 @@ from taciturn.service.journal.postgres import PostgresJournal
 from taciturn.service.journal.sqlite import SQLiteJournal
 
 NUMBERS = count()
+
+
+class Tracked(sqlite3.Connection):
+    """A connection that is known until it is closed; a `with` block does not close it."""
+
+    open: ClassVar[dict] = {}
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.open[id(self)] = (self, "".join(traceback.format_stack(limit=6)))
+
+    def close(self):
+        self.open.pop(id(self), None)
+        super().close()
+
+
+@pytest.fixture(autouse=True)
+def closed_connections(monkeypatch):
+    """Every connection to SQLite that a test opens has an owner that closes it, in the library as in the test."""
+    known = set(Tracked.open)  # of fixtures that live longer
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Tracked))
+    yield
+    left = {key: Tracked.open.pop(key) for key in Tracked.open.keys() - known}
+    for connection, _ in left.values():
+        connection.close()
+    assert not left, "not closed: " + "\n".join(where for _, where in left.values())
 
 
 def server_programs():

@@ -34,9 +34,13 @@ def chain(previous: bytes, position: int, agent: str, kind: str, body: bytes, ve
 
     Records of schema 1 have no version, given as None.
     """
-    texts = [text.encode() for text in (agent, kind, *(() if version is None else (version,)))]
-    lengths = struct.pack(f"<Q{len(texts)}I", position, *map(len, texts))
-    return _blake2b(previous, lengths, *texts, body)
+    agent_bytes, kind_bytes = agent.encode(), kind.encode()
+    if version is None:
+        lengths, version_bytes = struct.pack("<QII", position, len(agent_bytes), len(kind_bytes)), b""
+    else:
+        version_bytes = version.encode()
+        lengths = struct.pack("<QIII", position, len(agent_bytes), len(kind_bytes), len(version_bytes))
+    return _blake2b(previous, lengths, agent_bytes, kind_bytes, version_bytes, body)
 
 
 def _blake2b(*parts: bytes) -> bytes:

@@ -87,7 +87,9 @@ class Housekeeping:
             return
         requested = self._requests not in (None, requests)
         if requested or deletions != self._deletions:
-            self._compacting = threading.Thread(target=self._clean, args=(requested,), name="taciturn-compaction")
+            self._compacting = threading.Thread(
+                target=self._clean, args=(requested,), name="taciturn-compaction", daemon=True
+            )
             self._compacting.start()
         self._requests, self._deletions = requests, deletions
 

@@ -73,52 +73,70 @@ def survey(tables: Tables) -> Survey:
     return found
 
 
-def remove_dead(journal: "SQLJournal", stopping: Callable[[], bool] = lambda: False) -> int:
-    """Remove all dead records, a chunk at a time; returns how many.
+@dataclass(slots=True)
+class _DeadRun:
+    """Successive dead rows: the position and digest before the first, those of the last, and how many are records."""
 
-    Runs that touch become one, also across chunks and with runs that were removed before, so that reading skips them as
-    one row. Deletions stay: an old snapshot of a deleted agent cannot come back to life.
+    after: int
+    before: bytes
+    last: int
+    digest: bytes
+    records: int = 0
+
+    def extend(self, row: Row) -> None:
+        """Add the next row."""
+        self.last, self.digest = row.position, row.digest
+        self.records += row.kind != REMOVED
+
+
+def remove_dead(journal: "SQLJournal", stopping: Callable[[], bool] = lambda: False) -> int:
+    """Remove all dead records, many in one transaction; returns how many.
+
+    Runs that touch become one, also across transactions and with runs that were removed before, so that reading skips
+    them as one row. Deletions stay: an old snapshot of a deleted agent cannot come back to life.
     """
-    deleted, removed, digest = survey(journal).deleted, 0, GENESIS
-    run: list[Row] = []
-    before = GENESIS
+    deleted, removed, waiting = survey(journal).deleted, 0, 0
+    position, digest = 0, GENESIS
+    runs: list[_DeadRun] = []
+    run: _DeadRun | None = None
     for row in _rows(journal):
         if row.kind == REMOVED or (row.kind != DELETE and row.position < deleted.get(row.agent, 0)):
-            if not run:
-                before = digest
-            run.append(row)
-            if len(run) == CHUNK:
-                removed += _remove(journal, run, before)
-                run = [row._replace(kind=REMOVED)]
+            if run is None:
+                run = _DeadRun(position, digest, position, digest)
+                runs.append(run)
+            run.extend(row)
+            waiting += 1
         else:
-            removed += _remove(journal, run, before)
-            run = []
-        digest = row.digest
+            run = None
+        position, digest = row.position, row.digest
+        if waiting >= CHUNK:
+            removed += _remove(journal, runs)
+            runs, waiting = [] if run is None else [run], 0
         if stopping():
             return removed
-    return removed + _remove(journal, run, before)
+    return removed + _remove(journal, runs)
 
 
-def _remove(journal: "SQLJournal", run: list[Row], before: bytes) -> int:
-    """Replace successive rows by the row of one run; returns how many records that removes."""
-    records = sum(row.kind != REMOVED for row in run)
-    if not records:
+def _remove(journal: "SQLJournal", runs: list[_DeadRun]) -> int:
+    """Replace the rows of each run by one row, all in one transaction; returns how many records that removes."""
+    changed = [run for run in runs if run.records]
+    if not changed:
         return 0
-    last = run[-1]
+    rows = [
+        (run.last, "", REMOVED, Run(run.after + 1, run.before).body(run.last, run.digest), __version__, run.digest)
+        for run in changed
+    ]
     with journal.transaction():
         journal.check_epoch()
-        ((first,),) = journal.query(
-            "SELECT COALESCE(MAX(position), 0) + 1 FROM taciturn_records WHERE position < ?", run[0].position
-        )
         journal.write(
-            "DELETE FROM taciturn_records WHERE position >= ? AND position <= ?", [(run[0].position, last.position)]
+            "DELETE FROM taciturn_records WHERE position > ? AND position <= ?",
+            [(run.after, run.last) for run in changed],
         )
-        body = Run(first, before).body(last.position, last.digest)
-        journal.write(
-            "INSERT INTO taciturn_records VALUES (?, ?, ?, ?, ?, ?)",
-            [(last.position, "", REMOVED, body, __version__, last.digest)],
-        )
-    return records
+        journal.write("INSERT INTO taciturn_records VALUES (?, ?, ?, ?, ?, ?)", rows)
+    removed = sum(run.records for run in changed)
+    for run in changed:
+        run.records = 0  # the last run may go on, as one row so far
+    return removed
 
 
 def _rows(tables: Tables) -> Iterator[Row]:
