@@ -95,16 +95,17 @@ class AccessLog:
         if len(self._lines) >= MAX_LINES:
             self._dropped += 1
             return
-        self._lines.append(f'{{"time":"{self._time()}","level":"info","logger":"taciturn.{logger}",{line}}}\n')
+        self._lines.append(self._format(logger, line))
         if not self._filled.is_set():
             self._filled.set()
 
-    def _time(self) -> str:
+    def _format(self, logger: str, line: str) -> str:
         now = time.time()
         second = int(now)
         if second != self._second:
             self._second, self._prefix = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._prefix}.{int(1000 * (now - second)):03}Z"
+        at = f"{self._prefix}.{int(1000 * (now - second)):03}Z"
+        return f'{{"time":"{at}","level":"info","logger":"taciturn.{logger}",{line}}}\n'
 
     def _run(self) -> None:
         while True:
@@ -114,7 +115,7 @@ class AccessLog:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if self._dropped:
                 dropped, self._dropped = self._dropped, 0
-                self.audit("dropped-lines", count=dropped)
+                lines.append(self._format("audit", f'"event":"dropped-lines","count":{dropped}'))
             self._write("".join(lines))
             if last:
                 return

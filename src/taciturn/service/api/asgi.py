@@ -42,6 +42,9 @@ PROBLEM = MEDIA_TYPE.encode()
 CLIENT_CLOSED = 499
 """The status in logs and metrics of a request whose caller has gone."""
 
+MAX_PATH = 200
+"""Characters of a path in the access log, where it is none of the API."""
+
 LOOPBACK = re.compile(rb"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?")
 
 
@@ -165,7 +168,7 @@ class Front:
             problem = Problem(421, "wrong-host", "without keys only localhost is served")
             await _send(send, 421, problem.body, PROBLEM, [])
             if self._access is not None:
-                self._access.note(scope, "", "", 421, 0.0, sent=len(problem.body))
+                self._access.note(scope, "", scope["path"][:MAX_PATH], 421, 0.0, sent=len(problem.body))
             return
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         for match, resource in self._routes:
@@ -196,8 +199,8 @@ class Front:
             await self._inner(scope, receive, send_with_headers)
         finally:
             if self._access is not None:
-                route = getattr(scope.get("route"), "path", "")  # a path that matches nothing can be anything
-                self._access.note(scope, "", route, status, time.perf_counter() - started, sent=sent)
+                path = scope["path"][:MAX_PATH]
+                self._access.note(scope, "", path, status, time.perf_counter() - started, sent=sent)
 
 
 class App(FastAPI):
