@@ -1,5 +1,6 @@
 """A journal of every schema and what the service answered while it was written: a journal once written opens forever.
 
+`python tests/golden/journals.py check JOURNAL` compares the answers after a migration, of a file or a database.
 `python tests/golden/journals.py SCHEMA`, with the environment of `traces.py`, writes `journal-schema-N.db` and
 `journal-schema-N.json`, the requests with their answers in order, as the code is now. They are never written again; a
 new schema gets files of its own beside them. `journal-schema-1` was written by 961636e.
@@ -16,9 +17,13 @@ from pathlib import Path
 
 from golden import files, traces
 from service_kit import Web
+from taciturn.agents.linucb import LinUCB
+from taciturn.agents.viewucb import ViewUCB
 from taciturn.service.api.asgi import create_app
+from taciturn.service.core.schema1 import upgrade
 from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
+from taciturn.service.journal.postgres import PostgresJournal
 from taciturn.service.journal.repair import backup
 from taciturn.service.journal.sqlite import SQLiteJournal
 
@@ -126,7 +131,59 @@ def write(schema):
     journal_file(schema).with_suffix(".json").write_text(f"[\n{lines}\n]\n")
 
 
+def check(schema, address):
+    """Migrate a copy of that journal, in a file or a database, and compare all that was answered.
+
+    The defaults of today are others: those of then must have been written down.
+    """
+    LinUCB.__init__.__kwdefaults__["alpha"] = ViewUCB.__init__.__kwdefaults__["alpha"] = 9.0
+    kind = SQLiteJournal if address.endswith(".db") else PostgresJournal
+    answered = [
+        (done["path"].split("/")[1], done["body"], done["answer"])
+        for done in answers(schema)
+        if done["path"].endswith("/decisions")
+    ]
+    with closing(kind(address, upgrade=upgrade)) as journal, closing(Service(journal)) as service:
+        assert not service.set_aside, service.set_aside
+        assert service.differing == 0, "the kernels are those of then, on the processor of then"
+        recorded = {}
+        for record in journal.read():
+            if record.kind == "decide":
+                recorded.setdefault(record.agent, []).extend(json.loads(record.body)["decisions"])
+        for agent in recorded:
+            made = {one["id"]: one for name, _, answer in answered if name == agent for one in decisions_of(answer)}
+            assert list(made.values()) == recorded[agent]
+        pending = service.call("lin", lambda session: session.oldest_pending(10**9))
+        assert pending == [one["id"] for one in recorded["lin"] if one["id"] not in told(schema, "lin")]
+        params = service.call("lin", lambda session: session.about("lin")["params"])
+        assert params == answers(schema)[0]["answer"]["params"]
+        with Web(create_app(service)) as web:
+            for agent, body, answer in answered:
+                if "request_id" in body:
+                    again = web("POST", f"/v1/agents/{agent}/decisions", json=body)
+                    assert again.status_code == 410 or again.json() == answer  # 410 where it is not held any more
+
+
+def decisions_of(answer):
+    """The decisions in an answer."""
+    return answer.get("decisions", [answer])
+
+
+def told(schema, agent):
+    """Ids of decisions that got feedback or were withdrawn."""
+    done = [one for one in answers(schema) if one["path"].startswith(f"/{agent}/")]
+    ids = [
+        int(one["path"].split("/")[3])
+        for one in done
+        if one["method"] in ("PUT", "DELETE") and "/decisions/" in one["path"]
+    ]
+    return {*ids, *(reward["id"] for one in done if one["path"].endswith("/rewards") for reward in one["body"])}
+
+
 if __name__ == "__main__":
     if any(os.environ.get(name) != value for name, value in traces.ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | traces.ENVIRONMENT)  # noqa: S606
-    write(sys.argv[1])
+    if sys.argv[1] == "check":
+        check(1, sys.argv[2])
+    else:
+        write(sys.argv[1])

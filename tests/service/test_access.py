@@ -64,13 +64,13 @@ REQUESTS = [
 def test_every_request_is_one_line(log_of):
     answers, lines, _ = log_of(REQUESTS)
     assert [line["request"] for line in lines] == list(range(1, len(REQUESTS) + 1))
-    for (method, _, given), answer, line in zip(REQUESTS, answers, lines, strict=True):
+    for (method, _, options), answer, line in zip(REQUESTS, answers, lines, strict=True):
         assert (line["method"], line["status"], line["bytes_out"]) == (method, answer.status_code, len(answer.content))
         assert line["who"] == "anonymous"
         assert line["ms"] >= 0
         assert line["client"] == "127.0.0.1"
         assert "secret" not in json.dumps(line)
-        assert line["bytes_in"] == (len(answer.request.content) if "json" in given or "content" in given else 0)
+        assert line["bytes_in"] == (len(answer.request.content) if "json" in options or "content" in options else 0)
     assert {line["route"] for line in lines} >= {
         "/v1/agents/{agent}/decisions",
         "/",

@@ -140,7 +140,7 @@ def test_large_bodies_are_decoded_on_another_thread(ask, monkeypatch):
     assert large is not threading.main_thread()
 
 
-def test_a_file_that_could_not_be_imported_again_is_not_exported(ask, service):
+def test_a_file_that_could_not_be_imported_again_is_not_exported(ask):
     assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
     file = ask("GET", "/v1/agents/x/file")
     assert file.status_code == 200

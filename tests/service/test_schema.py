@@ -1,14 +1,17 @@
 """Journals of schema 1 are migrated: nothing is lost, a copy stays, and a migration that fails changes nothing."""
 
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from itertools import chain as joined
 from itertools import islice
 
 import pytest
 
-from golden import journals
+from golden import journals, traces
 from taciturn import __version__
 from taciturn.errors import TaciturnError
 from taciturn.service.journal import schema
@@ -162,3 +165,12 @@ def test_digest_of_a_record_without_version_is_that_of_schema_1():
     for position, agent, kind, body, stored in golden_rows("taciturn_records"):
         digest = chain(digest, position, agent, kind, body, None)
         assert digest == stored
+
+
+def test_answers_of_an_old_journal_stay_under_new_defaults(old):
+    """In a process that compiles for a generic processor, as the one that wrote the journal did."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    environment |= traces.ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, journals.__file__, "check", old.address]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
