@@ -29,7 +29,7 @@ class Site:
     """A service with its page on a free port of this machine."""
 
     def __init__(self, journal, keyring=None, token=None):
-        self.service = Service(journal)
+        self._journal, self.service = journal, Service(journal)
         self._app = page_app(self.service, keyring)
         self.asking = requests.Session()
         if token is not None:
@@ -54,6 +54,7 @@ class Site:
     def close(self):
         self.stop()
         self.service.close()
+        self._journal.close()
 
     def ask(self, method, path, content=None):
         answer = self.asking.request(method, self.url + path, json=content, timeout=WAIT)
