@@ -25,14 +25,14 @@ KEYS = Keyring([Key('the "shop"', digest("taciturn_s"), "write")])
 def log_of():
     """Sends requests and returns the lines of each log, in order."""
 
-    def run(sent, *, keyring=None, token=None, **options):
+    def run(sent, *, keyring=None, token=None, **log):
         texts = []
         service = Service(MemoryJournal())
-        with closing(service), closing(AccessLog(texts.append, **options)) as lines:
+        with closing(service), closing(AccessLog(texts.append, **log)) as lines:
             app = create_app(service, keyring, access=lines)
             add_page(app, service, keyring)
             with Web(app, token) as ask:
-                answers = [ask(method, path, **given) for method, path, given in sent]
+                answers = [ask(method, path, **options) for method, path, options in sent]
         logs = {"taciturn.access": [], "taciturn.audit": []}
         for line in "".join(texts).splitlines():
             found = json.loads(line)
@@ -70,7 +70,7 @@ def test_every_request_is_one_line(log_of):
         assert line["ms"] >= 0
         assert line["client"] == "127.0.0.1"
         assert "secret" not in json.dumps(line)
-        assert line["bytes_in"] == (len(answer.request.content) if "json" in options or "content" in options else 0)
+        assert line["bytes_in"] == (len(answer.request.content) if options.keys() & {"json", "content"} else 0)
     assert {line["route"] for line in lines} >= {
         "/v1/agents/{agent}/decisions",
         "/",

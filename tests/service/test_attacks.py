@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def answer_of(line):
     except ConnectionResetError:
         pass
     return b"".join(parts)
+
+
+def send_and_receive(line, data):
+    """The answer to a request, which may come before all of it is sent."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        line.sendall(data)
+    return answer_of(line)
 
 
 def send_until_closed(line, data, times):
@@ -177,6 +185,26 @@ def test_requests_sent_ahead_are_bounded(tmp_path):
         line.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n" * (3 * MAX_PIPELINED))
         assert b"HTTP/1.1 429" in answer_of(line)
         assert service.ask("GET", "/healthz")[0] == 200
+
+
+def test_many_large_requests_at_once_take_bounded_memory_and_leave_others_served(tmp_path):
+    """24 of them used to take 4 GB: numbers of two bytes, which become 32 bytes each."""
+    body = b'{"contexts":[[' + b"0," * 1_999_990 + b"0]]}"
+    head = b"POST /v1/agents/x/decisions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    head += b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with serving(tmp_path, "--limit", "in_flight=200000000") as service, ExitStack() as stack:
+        service.ask("POST", "/v1/agents", json.dumps({"name": "x", "kind": "linucb", "arms": 2}))
+        before, peak = service.resident(), 0.0
+        with ThreadPoolExecutor(25) as pool:
+            lines = [stack.enter_context(closing(service.connect(120))) for _ in range(24)]
+            sent = [pool.submit(send_and_receive, line, head + body) for line in lines]
+            while not all(one.done() for one in sent):
+                assert service.ask("GET", "/healthz")[0] == 200
+                peak = max(peak, service.resident())
+        statuses = {one.result()[9:12] for one in sent}
+        assert statuses <= {b"422", b"429"}
+        assert b"429" in statuses
+        assert peak < before + 450
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -22,6 +22,9 @@ AUDITED = {
 MAX_LINES = 50_000
 """Lines that may wait to be written; further ones are dropped and counted."""
 
+MAX_KNOWN = 1_000
+"""Combinations of caller, route and agent whose part of a line is kept: encoding it takes longest."""
+
 MAX_SHOWN = 4_000
 """Bytes up to which a body is a part of its line."""
 
@@ -44,6 +47,7 @@ class AccessLog:
         self._write, self.requests, self._contexts = write, requests, contexts
         self._numbers = count(1)
         self._lines: deque[str] = deque()
+        self._known: dict[tuple[str, str, str, str, str | None], str] = {}
         self._dropped = 0
         self._filled, self._closed = threading.Event(), threading.Event()
         self._second, self._prefix = 0, ""
@@ -72,11 +76,16 @@ class AccessLog:
             return
         client = scope.get("client")
         path = scope.get("path_params") or {}
+        what = (
+            scope.get("taciturn.key", ANONYMOUS),
+            client[0] if client else "",
+            scope["method"],
+            route,
+            path.get("agent"),
+        )
         line = (
-            f'"request":{next(self._numbers)},"who":{_json(scope.get("taciturn.key", ANONYMOUS))},'
-            f'"client":{_json(client[0] if client else "")},"method":{_json(scope["method"])},"route":{_json(route)},'
-            f'"agent":{_json(path.get("agent"))},"status":{status},"ms":{1000.0 * seconds:.2f},'
-            f'"bytes_in":{len(received)},"bytes_out":{sent}'
+            f'"request":{next(self._numbers)},{self._known.get(what) or self._encoded(what)},"status":{status},'
+            f'"ms":{1000.0 * seconds:.2f},"bytes_in":{len(received)},"bytes_out":{sent}'
         )
         if self.requests:
             shown = self._contexts and name == "decide" and status == 200 and len(received) <= MAX_SHOWN
@@ -90,6 +99,14 @@ class AccessLog:
     def audit(self, event: str, **fields: Any) -> None:
         """Add a line to the audit log that is no request."""
         self._add("audit", _json({"event": event} | fields)[1:-1])
+
+    def _encoded(self, what: tuple[str, str, str, str, str | None]) -> str:
+        """The parts of a line that come again and again, as JSON."""
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        fields = dict(zip(("who", "client", "method", "route", "agent"), what, strict=True))
+        encoded = self._known[what] = _json(fields)[1:-1]
+        return encoded
 
     def _add(self, logger: str, line: str) -> None:
         if len(self._lines) >= MAX_LINES:
