@@ -253,4 +253,5 @@ def test_debug_logs_only_our_own_lines(tmp_path):
         assert service.stop() == 0
     lines = log_lines(tmp_path)
     assert all(line["logger"].startswith("taciturn") for line in lines)
+    assert [line["status"] for line in lines if line["logger"] == "taciturn.access"] == [201] + [200] * 5
     assert len(lines) < 30
