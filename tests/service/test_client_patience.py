@@ -84,6 +84,12 @@ def test_pauses_are_as_long_as_the_service_asks_but_within_the_patience(asked):
         assert client.time.pauses == [pytest.approx(min(asked + FIRST_PAUSE, 30))]
 
 
+@pytest.mark.parametrize("patience", [-1, float("nan"), float("inf"), "30", None])
+def test_a_patience_that_is_no_number_of_seconds_is_refused(patience):
+    with pytest.raises(TaciturnError, match="patience="):
+        Client("http://x", patience=patience)
+
+
 def test_pauses_differ_between_clients():
     factors = {Client("http://x").connection.jitter() for _ in range(20)}
     assert len(factors) == 20

@@ -13,6 +13,7 @@ import numpy as np
 
 from taciturn import errors
 from taciturn.errors import TaciturnError
+from taciturn.validate import check_number
 
 ERRORS: dict[str, type[TaciturnError]] = {
     "unknown-decision": errors.UnknownDecision,
@@ -76,6 +77,7 @@ class Connection:
         self, url: str, key: str | None, *, patience: float, timeout: float, http: httpx.Client | None = None
     ) -> None:
         address = _checked_url(url)
+        check_number("patience", patience, 0)
         self.address = f"{address.scheme}://{address.netloc.decode('ascii')}"
         self.patience = patience
         self.clock: Callable[[], float] = time.monotonic
