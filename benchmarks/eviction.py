@@ -19,7 +19,6 @@ import taciturn
 
 ARMS = 3
 SILENT = 0.3  # the share of decisions without a reward
-SWITCH_INTERVAL = 0.0005
 
 
 def contexts_of(kind, count):
@@ -59,11 +58,6 @@ class Driver:
         reward = None if self.rng.random() < SILENT else float(self.rng.random() < 0.4)
         self.agent.feedback(decision.id, reward)
         return passed
-
-    def train(self, clock):
-        """Run a piece of training if one is due, and return its time."""
-        before = clock()
-        return clock() - before if self.agent.train_pending() else None
 
 
 def figures(seconds):

@@ -25,7 +25,7 @@ from taciturn.service.api.asgi import create_app
 from taciturn.service.core.service import Service
 
 ARMS = ["a", "b", 3]
-BOUNDS = {"max_nodes": 100_000, "memory_limit": 2e9}
+BOUNDS = {"max_nodes": 20_000, "memory_limit": 2e9}
 
 
 @pytest.fixture(scope="module")

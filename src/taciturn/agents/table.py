@@ -23,7 +23,9 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     """The array itself if it has `length` rows, else a copy at least twice as long, with `fill` in the new rows."""
     if len(array) >= length:
         return array
-    longer = np.full((max(length, 2 * len(array), 16), *array.shape[1:]), fill, array.dtype)
+    shape = max(length, 2 * len(array), 16), *array.shape[1:]
+    # Pages of zeros come from the system when they are first written, not all at once.
+    longer = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
     longer[: len(array)] = array
     return longer
 
