@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.errors import TaciturnError
-from taciturn.validate import LARGEST, check_number
+from taciturn.validate import LARGEST, MANY, check_number
 
 Floats = NDArray[np.float64]
 
@@ -159,8 +159,8 @@ def ridge_model(contexts: Any, log: Any, arms: int, *, observation: Any = None, 
     from sklearn.linear_model import Ridge  # noqa: PLC0415 - slow to import, and only this function needs it
 
     log = Log.of(log)
-    check_number("arms", arms, 2, whole=True)
-    check_number("penalty", penalty, 1e-9)
+    check_number("arms", arms, 2, MANY, whole=True)
+    check_number("penalty", penalty, 1e-9, 1e15)
     _require("arms", log.arms, log.arms < arms, f"below {arms}, the number of arms,")
     X = _numbers("contexts", contexts, (len(log.arms), None))
     _require("contexts", X, np.abs(X) <= LARGEST, f"up to {LARGEST:g}")

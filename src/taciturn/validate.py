@@ -1,7 +1,5 @@
 """Checks of user input that several packages share."""
 
-import math
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,19 +11,35 @@ LARGEST = 1e15
 """The largest absolute value of a feature; it keeps sums of squares within the range of single precision."""
 
 
-def check_number(name: str, value: object, low: float, high: float = math.inf, *, whole: bool = False) -> None:
-    """Raise unless a parameter is a finite number from `low` to `high`, and an integer where `whole`."""
-    is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(number := float(value)) or not low <= number <= high:  # type: ignore[arg-type]
+MANY = 1_000_000_000
+"""An upper bound for counts of decisions, steps and the like, which nobody reaches."""
+
+LARGEST_SEED = 2**128 - 1
+
+WHOLE = (int, np.integer)
+NUMBER = (*WHOLE, float, np.floating)
+
+
+def check_number(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:
+    """Raise unless a parameter is a number from `low` to `high`, and an integer where `whole`."""
+    is_number = isinstance(value, WHOLE if whole else NUMBER) and not isinstance(value, bool)
+    number: Any = float(value) if isinstance(value, np.floating) else value  # a float32 overflows where it is compared
+    if not is_number or not low <= number <= high:  # false for NaN too
         what = "a whole number" if whole else "a number"
-        limits = f"from {low:g} to {high:g}" if high < math.inf else f"from {low:g}"
-        raise TaciturnError(f"{name}={value!r} is not allowed; {what} {limits} is")
+        raise TaciturnError(f"{name}={shown(value)} is not allowed; {what} from {low:g} to {high:g} is")
+
+
+def shown(value: object) -> str:
+    """A value as one short line for an error."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"(a whole number of {value.bit_length()} bits)"
+    return " ".join(repr(value).split())[:100]
 
 
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """Raise unless a parameter is one of the allowed values."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in allowed):
-        raise TaciturnError(f"{name}={value!r} is not allowed; {' or '.join(map(repr, allowed))} is")
+        raise TaciturnError(f"{name}={shown(value)} is not allowed; {' or '.join(map(repr, allowed))} is")
 
 
 def arm_indices(y: Any, rows: int, arms: int) -> NDArray[np.int64]:

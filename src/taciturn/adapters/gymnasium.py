@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from taciturn.contracts import Agent
 from taciturn.errors import TaciturnError, how_to_install
 from taciturn.streams.stream import Stream
-from taciturn.validate import check_number
+from taciturn.validate import MANY, check_number
 
 try:
     import gymnasium as gym
@@ -76,7 +76,7 @@ def run(agent: Agent, env: gym.Env[Any, Any], episodes: int = 1) -> Floats:
         raise TaciturnError(f"actions {actions} on observations {observations} are not allowed; Discrete on a Box are")
     if actions.n != len(agent.arm_names):
         raise TaciturnError(f"the environment has {actions.n} actions and the agent {len(agent.arm_names)} arms")
-    check_number("episodes", episodes, 1, whole=True)
+    check_number("episodes", episodes, 1, MANY, whole=True)
     action_of = {arm: actions.start + index for index, arm in enumerate(agent.arm_names)}
     received: list[float] = []
     for _ in range(episodes):

@@ -21,10 +21,10 @@ from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
 from taciturn.contracts import STATES, Arm, Context, Decision, Explanation, Health, SparseRow
 from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownArm, UnknownDecision
-from taciturn.features.encode import ContextReader
+from taciturn.features.encode import MAX_FEATURES, ContextReader
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
-from taciturn.validate import check_choice, check_number
+from taciturn.validate import LARGEST_SEED, MANY, check_choice, check_number
 
 TIE = 1e-9
 """How close two upper bounds must be, relative to their size, to count as equal on every machine."""
@@ -88,12 +88,12 @@ class BaseAgent(ABC):
         """Check the parameters; state is made with the first context."""
         names = validation.arm_names(self.arms)
         check_settings(self)
-        check_number("seed", self.seed, 0, whole=True)
+        check_number("seed", self.seed, 0, LARGEST_SEED, whole=True)
         check_choice("ties", self.ties, ("balance", "first"))
         check_number("epsilon", self.epsilon, 0, 1)
-        check_number("temperature", self.temperature, 0)
+        check_number("temperature", self.temperature, 0, 1e6)
         if self.memory_limit is not None:
-            check_number("memory_limit", self.memory_limit, 0)
+            check_number("memory_limit", self.memory_limit, 0, 1e18)
         self._rng, self._policy_rng, self._evict_rng = (
             np.random.default_rng([self.seed, number]) for number in RNG_STREAMS.values()
         )
@@ -230,9 +230,9 @@ class BaseAgent(ABC):
 
     def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
         """Bytes for so many features once all arms have learned, with `max_nodes` contexts if it is set."""
-        check_number("dimension", dimension, 0, whole=True)
+        check_number("dimension", dimension, 0, MAX_FEATURES, whole=True)
         if arms is not None:
-            check_number("arms", arms, 1, whole=True)
+            check_number("arms", arms, 1, validation.MAX_ARMS, whole=True)
         sizes = (len(self._arm_names) if arms is None else arms, dimension, self.max_nodes or 0)
         n_arms, _, n_nodes = sizes
         return int(self._parts.nbytes(*sizes) + self._contexts.nbytes(*sizes) + self._table.nbytes(n_arms, n_nodes))
@@ -439,7 +439,7 @@ class BaseAgent(ABC):
 
     def train_pending(self, steps: int = 1) -> int:
         """Run up to `steps` pieces of deferred training, each of bounded size; returns how many were run."""
-        check_number("steps", steps, 0, whole=True)
+        check_number("steps", steps, 0, MANY, whole=True)
         done = 0
         while done < steps and self.n_features and self._parts.train_step():
             done += 1
@@ -539,7 +539,7 @@ class BaseAgent(ABC):
 
     def reseed(self, seed: int) -> None:
         """Restart all randomness from another seed."""
-        check_number("seed", seed, 0, whole=True)
+        check_number("seed", seed, 0, LARGEST_SEED, whole=True)
         self.seed = seed
         for name, generator in self._generators().items():
             generator.bit_generator.state = np.random.default_rng([seed, RNG_STREAMS[name]]).bit_generator.state

@@ -11,7 +11,7 @@ from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers import imputer_from
 from taciturn.agents.parts.part import Part, Scores
 from taciturn.agents.parts.ridge import ArmRidge, WarmUp, check_linear
-from taciturn.validate import check_choice, check_number
+from taciturn.validate import MANY, check_choice, check_number
 
 
 @dataclass(kw_only=True, eq=False)
@@ -45,7 +45,7 @@ class BILinUCB(BaseAgent):
         """Check the parameters."""
         super().__post_init__()
         check_linear(alpha=self.alpha, ridge=self.ridge, normalize_theta=self.normalize_theta)
-        check_number("warmup", self.warmup, 0, whole=True)
+        check_number("warmup", self.warmup, 0, MANY, whole=True)
         check_choice("bounded", self.bounded, (True, False))
         imputer_from(self.imputer, self.imputer_params)
 

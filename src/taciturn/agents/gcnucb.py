@@ -13,7 +13,7 @@ from taciturn.agents.parts.ridge import WarmUp, check_linear, unit
 from taciturn.contracts import ContextSpace
 from taciturn.kernels.gcn import to_unit_length
 from taciturn.kernels.ridge import normal_equations
-from taciturn.validate import check_number
+from taciturn.validate import MANY, check_number
 
 
 @dataclass(kw_only=True, eq=False)
@@ -49,7 +49,7 @@ class GCNUCB(NetworkSettings, BaseAgent):
         """Check the parameters."""
         super().__post_init__()
         check_linear(alpha=self.alpha, ridge=self.ridge, normalize_theta=self.normalize_theta)
-        check_number("warmup", self.warmup, 0, whole=True)
+        check_number("warmup", self.warmup, 0, MANY, whole=True)
         self._network = self.network_settings()
 
     def _build(self) -> dict[str, Part]:

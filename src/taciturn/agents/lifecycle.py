@@ -19,11 +19,15 @@ from taciturn.agents.parts.part import Part
 from taciturn.agents.table import PENDING, REWARDED, SILENT, NodeTable
 from taciturn.agents.validation import known_id
 from taciturn.errors import ForgottenDecision, TaciturnError
-from taciturn.validate import LARGEST, check_choice, check_number
+from taciturn.validate import LARGEST, MANY, check_choice, check_number
 
 EVICT_SHARE, MOST_EVICTED = 64, 16
 """When the table is full, max_nodes / 64 contexts are evicted at once, and at most 16: most decisions evict none, and
 one that does waits for few lists of neighbors to be filled anew."""
+
+
+LARGEST_TIME = 1e300
+"""The largest absolute time, in any unit: differences stay finite."""
 
 
 class Example(NamedTuple):
@@ -56,13 +60,13 @@ def check_settings(settings: LifecycleSettings) -> None:
     """Raise on parameters that are not allowed."""
     check_choice("one_right_arm", settings.one_right_arm, (True, False))
     if settings.expire_after is not None:
-        check_number("expire_after", settings.expire_after, 0)
+        check_number("expire_after", settings.expire_after, 0, LARGEST_TIME)
     if isinstance(settings.silence, str):
         check_choice("silence", settings.silence, ("impute", "ignore"))
     else:
         check_number("silence", settings.silence, 0, 1)
     if settings.max_nodes is not None:
-        check_number("max_nodes", settings.max_nodes, 16, whole=True)
+        check_number("max_nodes", settings.max_nodes, 16, MANY, whole=True)
     check_choice("forget", settings.forget, ("oldest", "reservoir"))
 
 
@@ -213,7 +217,7 @@ class Lifecycle(Part):
             return None
         if at is None:
             raise TaciturnError("this agent's decisions carry times; give the time with at=…, now=… to expire")
-        check_number("at", at, -1e300, 1e300)
+        check_number("at", at, -LARGEST_TIME, LARGEST_TIME)
         if self.clock is None and self.decisions:
             raise TaciturnError(f"at={at!r} is not allowed; this agent's decisions so far came without a time")
         return float(at) if self.clock is None else max(self.clock, float(at))

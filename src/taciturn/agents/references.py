@@ -17,7 +17,7 @@ from taciturn.agents.table import LABELLED, REWARDED
 from taciturn.agents.viewucb import ViewUCB
 from taciturn.contracts import Arm
 from taciturn.errors import AlreadyAnswered
-from taciturn.validate import check_number
+from taciturn.validate import MANY, check_number
 
 
 @dataclass(kw_only=True, eq=False)
@@ -80,7 +80,7 @@ class LabelSpreader(BaseAgent):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        check_number("every", self.every, 1, whole=True)
+        check_number("every", self.every, 1, MANY, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
 
     def _build(self) -> dict[str, Part]:

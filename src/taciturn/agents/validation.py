@@ -8,26 +8,31 @@ import numpy as np
 
 from taciturn.contracts import Arm
 from taciturn.errors import InvalidReward, TaciturnError, UnknownArm, UnknownDecision
-from taciturn.validate import undirected_edges
+from taciturn.validate import WHOLE, shown, undirected_edges
+
+MAX_ARMS = 1_000_000
+"""How many arms there can be."""
 
 
 def arm_names(arms: Any) -> tuple[Arm, ...]:
     """The names that the parameter `arms` stands for."""
-    shown = " ".join(repr(arms).split())[:100]
-    if isinstance(arms, int | np.integer) and not isinstance(arms, bool):
-        names = tuple(range(int(arms)))
-    elif (isinstance(arms, Sequence) and not isinstance(arms, str)) or (
-        isinstance(arms, np.ndarray) and arms.ndim == 1
-    ):
-        names = tuple(arms.tolist() if isinstance(arms, np.ndarray) else arms)
-    else:
-        raise TaciturnError(f"arms={shown} is not allowed; a list of names is, or how many there are")
-    if not all(isinstance(name, Hashable) for name in names):
-        raise TaciturnError(f"arms={shown} is not allowed; a name can be text, a number or a tuple of such")
-    if len(names) < 2:
-        raise TaciturnError(f"arms={shown} is not allowed; there must be at least 2 arms")
-    if len(set(names)) < len(names):
-        raise TaciturnError(f"arms={shown} is not allowed; each arm's name must be its own")
+    given = shown(arms)
+    whole = isinstance(arms, WHOLE) and not isinstance(arms, bool)
+    array = isinstance(arms, np.ndarray) and arms.ndim == 1
+    if not (whole or array or (isinstance(arms, Sequence) and not isinstance(arms, str))):
+        raise TaciturnError(f"arms={given} is not allowed; a list of names is, or how many there are")
+    plain = arms.tolist() if array else range(int(arms)) if whole else arms
+    if not plain[1:2]:  # the length of a range may be too large for `len`
+        raise TaciturnError(f"arms={given} is not allowed; there must be at least 2 arms")
+    if plain[MAX_ARMS : MAX_ARMS + 1]:
+        raise TaciturnError(f"arms={given} is not allowed; there can be {MAX_ARMS} arms at most")
+    names = tuple(plain)
+    try:
+        distinct = len(set(names))
+    except TypeError:
+        raise TaciturnError(f"arms={given} is not allowed; a name can be text, a number or a tuple of such") from None
+    if distinct < len(names):
+        raise TaciturnError(f"arms={given} is not allowed; each arm's name must be its own")
     return names
 
 

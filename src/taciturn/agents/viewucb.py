@@ -10,7 +10,7 @@ from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.cg_solver import CGSolver
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores
-from taciturn.agents.parts.ridge import ArmRidge
+from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.view_weights import ViewWeights
 from taciturn.agents.table import REWARDED, RowStore
 from taciturn.contracts import SparseRow
@@ -67,8 +67,8 @@ class ViewUCB(BaseAgent):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        check_number("alpha", self.alpha, 0)
-        check_number("ridge", self.ridge, 1e-6)
+        check_number("alpha", self.alpha, 0, MAX_ALPHA)
+        check_number("ridge", self.ridge, 1e-6, MAX_RIDGE)
         check_number("hops", self.hops, 0, 8, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
         check_number("soft_label_weight", self.soft_label_weight, 0, 1)

@@ -77,7 +77,7 @@ class Connection:
         self, url: str, key: str | None, *, patience: float, timeout: float, http: httpx.Client | None = None
     ) -> None:
         address = _checked_url(url)
-        check_number("patience", patience, 0)
+        check_number("patience", patience, 0, 86_400)
         self.address = f"{address.scheme}://{address.netloc.decode('ascii')}"
         self.patience = patience
         self.clock: Callable[[], float] = time.monotonic

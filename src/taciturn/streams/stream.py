@@ -11,7 +11,7 @@ from taciturn.contracts import Arm, Dataset, LabelledStart, Round
 from taciturn.errors import InvalidData, UnknownArm
 from taciturn.streams.delay import draw_delays
 from taciturn.streams.missing import MECHANISMS, parse_missing
-from taciturn.validate import check_number
+from taciturn.validate import LARGEST_SEED, MANY, check_number
 
 
 class Stream:
@@ -41,9 +41,9 @@ class Stream:
         steps: int | None = None,
     ) -> None:
         self.mechanism, self.rate = parse_missing(missing)
-        check_number("seed", seed, 0, whole=True)
+        check_number("seed", seed, 0, LARGEST_SEED, whole=True)
         if steps is not None:
-            check_number("steps", steps, 1, whole=True)
+            check_number("steps", steps, 1, MANY, whole=True)
         self.dataset = dataset
         self.seed = int(seed)
         arms = len(dataset.arms)

@@ -45,8 +45,8 @@ class NetworkSettings:
         check_number("weight_decay", self.weight_decay, 0, 100)
         check_number("dropout", self.dropout, 0, 0.99)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
-        check_number("start_epochs", self.start_epochs, 0, whole=True)
-        check_number("steps_per_arrival", self.steps_per_arrival, 0, whole=True)
+        check_number("start_epochs", self.start_epochs, 0, 1_000_000, whole=True)
+        check_number("steps_per_arrival", self.steps_per_arrival, 0, 10_000, whole=True)
         return NetworkSettings(**{field.name: getattr(self, field.name) for field in fields(NetworkSettings)})
 
 

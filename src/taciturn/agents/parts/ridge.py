@@ -19,6 +19,9 @@ not at least ``2⁻³²‖x‖²/λ``, too few digits would be left: the arm is 
 MIN_MARGIN_AFTER_EVICTION = 2.0**-50
 """Lower where contexts were evicted: an arm that is learned afresh loses what they taught."""
 
+MAX_ALPHA, MAX_RIDGE = 1e6, 1e9
+"""Beyond these an agent only explores, or never learns; and scores of the largest contexts stay finite."""
+
 
 class ArmRidge(Part):
     """One ridge regression an arm over sparse contexts.
@@ -174,8 +177,8 @@ class WarmUp(Part):
 
 def check_linear(*, alpha: object, ridge: object, normalize_theta: object) -> None:
     """Raise on parameters of ridge regressions that are not allowed."""
-    check_number("alpha", alpha, 0)
-    check_number("ridge", ridge, 1e-9)
+    check_number("alpha", alpha, 0, MAX_ALPHA)
+    check_number("ridge", ridge, 1e-9, MAX_RIDGE)
     check_choice("normalize_theta", normalize_theta, (True, False))
 
 

@@ -49,6 +49,14 @@ class SetAside(TaciturnError):
         super().__init__(f"agent {name!r} is set aside, since it cannot be restored from the journal ({reason})")
 
 
+class HalfDone(Exception):
+    """An agent refused an operation, for this reason, after it had changed: it must be restored from the journal."""
+
+    def __init__(self, reason: TaciturnError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 class InternalError(TaciturnError):
     """An error that was not foreseen. The message has only a number, under which the log has the traceback."""
 

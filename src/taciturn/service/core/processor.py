@@ -11,7 +11,7 @@ import msgspec
 
 from taciturn.errors import TaciturnError
 from taciturn.service.core.encoding import answer_of, encode
-from taciturn.service.core.errors import Unavailable, UnknownAgent, internal_error
+from taciturn.service.core.errors import HalfDone, Unavailable, UnknownAgent, internal_error
 from taciturn.service.core.jobs import Batch, Job, Query, Refusal, Result, RewardBatchResult
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import (
@@ -89,6 +89,9 @@ class Processor:
             batch.results.append(Result(job.future, value))
         except TaciturnError as error:
             batch.fail(job.future, error)
+        except HalfDone as error:
+            self.broken = True
+            batch.fail(job.future, error.reason)
         except Exception as error:  # noqa: BLE001 - the session must be restored, whatever it is
             self._break(job, error, batch)
 

@@ -13,7 +13,7 @@ from taciturn.contracts import STATES, Arm, Decision, Explanation
 from taciturn.errors import InvalidData, RequestIdReused, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.registry import METHODS, make, unknown_name
 from taciturn.service.core.contexts import parse_context
-from taciturn.service.core.errors import CorrectionForbidden, ValidationError
+from taciturn.service.core.errors import CorrectionForbidden, HalfDone, ValidationError
 from taciturn.service.core.operations import (
     AddArm,
     Create,
@@ -122,7 +122,7 @@ class Session:
                 self.differing += replay.differing
         except TaciturnError as error:
             if agent.next_id != next_id:
-                raise RuntimeError("the agent changed although it refused to decide") from error
+                raise HalfDone(error) from error
             if isinstance(error, UnknownDecision | UnknownArm):
                 field = "neighbors" if isinstance(error, UnknownDecision) else "allowed"
                 raise ValidationError(str(error), field) from None

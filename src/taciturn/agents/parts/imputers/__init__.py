@@ -8,12 +8,15 @@ from taciturn.agents.parts.imputers.gcn import GCNImputer
 from taciturn.agents.parts.imputers.kmeans import KMeansImputer
 from taciturn.errors import TaciturnError
 from taciturn.registry import check_keywords, unknown_name
+from taciturn.validate import shown
 
 NAMED: dict[str, type[BaseImputer]] = {"gcn": GCNImputer, "kmeans": KMeansImputer, "random": RandomImputer}
 
 
 def imputer_from(given: Any, params: dict[str, Any]) -> BaseImputer:
     """The imputer that a name with its settings, a classifier or an imputer stands for."""
+    if not isinstance(params, dict):
+        raise TaciturnError(f"imputer_params={shown(params)} is not allowed; a dict of settings is")
     if isinstance(given, str):
         if given not in NAMED:
             raise unknown_name("imputer", given, NAMED)

@@ -1,7 +1,7 @@
 """What an imputer is: it fills in the reward that silence withheld."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +48,13 @@ class BaseImputer(Part, ABC):
 
 
 def _restored(kind: type[BaseImputer], state: dict[str, Any]) -> BaseImputer:
-    """An imputer as it was given to an agent: with what its constructor stored."""
+    """An imputer as it was given to an agent: made with its settings, which its constructor checks.
+
+    One that is no dataclass gets what its constructor stored.
+    """
+    settings: Any = kind
+    if is_dataclass(settings):
+        return kind(**{field.name: state[field.name] for field in fields(settings)})
     imputer = kind.__new__(kind)
     vars(imputer).update(state)
     return imputer
