@@ -1,6 +1,7 @@
 """Bodies of requests: their time and memory are bounded, and the event loop goes on while they are decoded."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -125,11 +126,13 @@ def test_large_requests_at_once_are_refused_beyond_the_budget_and_small_ones_nev
     assert "taciturn_in_flight_bytes 0.0" in ask("GET", "/metrics").text
 
 
-def test_large_bodies_are_decoded_on_another_thread(ask, monkeypatch):
-    threads = []
+def test_large_bodies_are_decoded_on_another_thread_without_garbage_collection(ask, monkeypatch):
+    """Collecting while millions of lists are made holds up every thread for seconds."""
+    threads, collecting = [], []
 
     def decode(body):
         threads.append(threading.current_thread())
+        collecting.append(gc.isenabled())
         return routes.decode_add_arm(body)
 
     monkeypatch.setattr(routes, "decode_create", decode)
@@ -138,6 +141,7 @@ def test_large_bodies_are_decoded_on_another_thread(ask, monkeypatch):
     small, large = threads
     assert small is threading.main_thread()
     assert large is not threading.main_thread()
+    assert (collecting, gc.isenabled()) == ([True, False], True)
 
 
 def test_a_file_that_could_not_be_imported_again_is_not_exported(ask):
