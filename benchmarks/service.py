@@ -19,7 +19,6 @@ ARMS, FEATURES, BATCH = 10, 100, 100
 REWARDS = b'{"reward":1}', b'{"reward":0}', b'{"reward":null}'  # a third right, a third wrong, a third silent
 SERVER = """
 import os, sys
-from pathlib import Path
 os.sched_setaffinity(0, {0})
 import uvicorn
 from fastapi import FastAPI
