@@ -19,9 +19,10 @@ from taciturn.service.core.service import Service
 from taciturn.service.journal import removal
 from taciturn.service.journal.base import DamagedJournal, Entry
 from taciturn.service.journal.repair import backup, repair, restore
+from taciturn.service.journal.snapshots import Snapshots
 from taciturn.service.journal.sqlite import SQLiteJournal
 from taciturn.service.journal.sqlite_file import examine
-from taciturn.service.run import opened_app, opened_journal
+from taciturn.service.run import compact, opened_app, opened_journal
 
 SECRET = b"the-secret-of-a-caller"
 AGENTS, KINDS = st.sampled_from("abc"), st.sampled_from(["decide", "decide", "decide", "reward", "delete"])
@@ -194,6 +195,26 @@ def test_removed_records_are_vacuumed_in_postgres(server):
     assert server.tamper("SELECT count(*) FROM taciturn_records WHERE position(?::bytea in body) > 0", SECRET) == [(0,)]
     vacuums = "SELECT vacuum_count FROM pg_stat_user_tables WHERE relid = 'taciturn_records'::regclass"
     until(lambda: server.tamper(vacuums) == [(1,)])
+
+
+def test_compaction_without_a_service_removes_snapshots_of_the_deleted_not_of_their_successors(tmp_path):
+    snapshots = Snapshots(tmp_path / "snapshots")
+    with opened_journal(tmp_path) as journal:
+        with_secrets(journal)
+        last = journal.last()
+    for agent, position in (("a", 7), ("b", 8), ("b", last)):
+        snapshots.put(agent, position, b"state")
+    assert compact(tmp_path) == 301
+    assert [[position for position, _ in snapshots.newest_first(agent)] for agent in "ab"] == [[], [last]]
+
+
+def test_request_that_came_before_the_first_look_is_not_lost(tmp_path, compacted):
+    with opened_journal(tmp_path) as journal:
+        journal.append([Entry("b", "create", b"{}")] * 9 + [Entry("a", "decide", b"{}"), Entry("a", "delete", b"{}")])
+        with closing(journal.beside()) as tables:
+            tables.request_compaction()
+        journal.watch(lambda _: None)
+        assert compacted.get(timeout=60) == 1
 
 
 def test_repair_keeps_removed_runs(tmp_path):

@@ -20,7 +20,7 @@ from taciturn.agents.policy import Policy
 from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
 from taciturn.contracts import STATES, Arm, Context, Decision, Explanation, Health, SparseRow
-from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownArm, UnknownDecision
+from taciturn.errors import AlreadyAnswered, InvalidContext, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.features.encode import MAX_FEATURES, ContextReader
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
@@ -315,11 +315,13 @@ class BaseAgent(ABC):
             scores, widths = scored or self._score(node)
             bounds = self._upper_bounds(scores, widths, selectable)
             arm, propensity = argmax_tied(bounds, TIE, policy.times_chosen.data, self.ties == "balance"), 1.0
-            if arm < 0 or not policy.deterministic:
+            if arm >= 0 and not policy.deterministic:
                 arm, propensity = policy.sample(bounds, arm)
             if self._replay is not None:
                 arm, recorded = self._replay.next(table.next_id - 1, arm, self._arm_index)
                 scores, widths, propensity = recorded.scores, recorded.widths, recorded.propensity
+            elif arm < 0:
+                raise InvalidContext("the context overflows: an arm was scored NaN or infinite")
         except BaseException:
             lifecycle.decisions -= 1
             lifecycle.retain(np.arange(node))  # a decision that was not made leaves no context behind

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import Part, require
-from taciturn.errors import InvalidContext
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -40,8 +39,6 @@ class Policy(Part):
 
         p = (1 − ε) · q + ε / K′      q = 1 for `best`, or softmax(bounds / τ)      K′ arms that can be chosen
         """
-        if best < 0:
-            raise InvalidContext("the context overflows: an arm was scored NaN or infinite; smaller values are needed")
         if self.temperature > 0:
             with np.errstate(over="ignore"):  # −∞ at the lowest temperatures, whose probability is 0
                 greedy = np.exp((bounds - bounds.max()) / self.temperature)

@@ -183,8 +183,7 @@ def compact(data_dir: DataDir = HERE, postgres: Postgres = None) -> None:
         if tables is None:
             raise TaciturnError(f"{data_dir if postgres is None else 'PostgreSQL'}: there is no journal")
     try:
-        with service.opened_journal(data_dir, postgres=postgres) as journal:
-            removed = journal.compact()
+        removed = service.compact(data_dir, postgres=postgres)
     except journal_base.JournalInUse:
         with service.opened_tables(data_dir, postgres=postgres) as tables:
             tables.request_compaction()

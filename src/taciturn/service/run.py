@@ -16,6 +16,7 @@ from taciturn.service.config import Settings
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.schema1 import upgrade
 from taciturn.service.core.service import Service
+from taciturn.service.journal.removal import remove_snapshots, survey
 from taciturn.service.journal.snapshots import Snapshots
 from taciturn.service.journal.sql import SQLJournal
 from taciturn.service.journal.sqlite import SQLiteJournal, SQLiteTables
@@ -24,7 +25,7 @@ from taciturn.service.logs import log_to_stderr
 from taciturn.service.server import Server, StopSignals, listen
 from taciturn.service.web import add_page
 
-JOURNAL = "journal.db"
+JOURNAL, SNAPSHOTS = "journal.db", "snapshots"
 log = logging.getLogger("taciturn.service")
 
 
@@ -58,6 +59,14 @@ def opened_tables(folder: Path, *, postgres: str | None = None) -> Iterator[Tabl
             yield database if database.exists() else None
 
 
+def compact(folder: Path, *, postgres: str | None = None) -> int:
+    """Remove the entries and snapshots of deleted agents, while no service runs; returns how many entries."""
+    with opened_journal(folder, postgres=postgres) as journal:
+        if (folder / SNAPSHOTS).is_dir():
+            remove_snapshots(survey(journal), Snapshots(folder / SNAPSHOTS))
+        return journal.compact()
+
+
 @contextmanager
 def opened_app(
     journal: SQLJournal,
@@ -76,7 +85,7 @@ def opened_app(
     the reason is raised at the end.
     """
     keyring = Keyring(journal.keys())
-    snapshots = Snapshots(folder / "snapshots", history=journal.digest_at)
+    snapshots = Snapshots(folder / SNAPSHOTS, history=journal.digest_at)
     service = Service(
         journal,
         snapshots,

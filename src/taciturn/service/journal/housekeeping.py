@@ -4,11 +4,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from taciturn.errors import TaciturnError
 from taciturn.service.journal.base import Key
-from taciturn.service.journal.removal import survey
+from taciturn.service.journal.removal import SnapshotFolder, remove_snapshots, survey
 from taciturn.service.journal.tables import SLOW_SECONDS, Tables
 
 if TYPE_CHECKING:
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 log = logging.getLogger(__name__)
-
-
-class SnapshotFolder(Protocol):
-    """Where snapshots of agents are kept (`taciturn.service.journal.snapshots.Snapshots`)."""
-
-    def remove(self, agent: str, until: int) -> None:
-        """Remove an agent's snapshots up to a position."""
 
 
 class Housekeeping:
@@ -45,7 +38,7 @@ class Housekeeping:
         self._journal, self._tables, self._on_keys, self._snapshots = journal, tables, on_keys, snapshots
         self._answered = time.monotonic()
         self._keys_version = self._deletions = -1  # so that the first round reads keys, and cleans up after a crash
-        self._requests: int | None = None
+        self._requests = journal.compact_requests
         self._failing = False
         self._stop = threading.Event()
         self._compacting: threading.Thread | None = None
@@ -85,7 +78,7 @@ class Housekeeping:
         requests, deletions = meta.get("compact_requests", 0), self._journal.deletions
         if self._compacting is not None and self._compacting.is_alive():
             return
-        requested = self._requests not in (None, requests)
+        requested = requests != self._requests
         if requested or deletions != self._deletions:
             self._compacting = threading.Thread(
                 target=self._clean, args=(requested,), name="taciturn-compaction", daemon=True
@@ -98,8 +91,7 @@ class Housekeeping:
         try:
             found = survey(self._journal)
             if self._snapshots is not None:
-                for agent, position in found.deleted.items():
-                    self._snapshots.remove(agent, position)
+                remove_snapshots(found, self._snapshots)
             if requested or found.worthwhile:
                 removed = self._journal.compact(self._stop.is_set)
                 log.info("compacted the journal: %d entries of deleted agents removed", removed)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from taciturn import __version__
 from taciturn.service.journal.base import DELETE, REMOVED
@@ -18,6 +18,13 @@ PAGE = 1_000
 
 CHUNK = 10_000
 """Rows that are removed in one transaction."""
+
+
+class SnapshotFolder(Protocol):
+    """Where snapshots of agents are kept (`taciturn.service.journal.snapshots.Snapshots`)."""
+
+    def remove(self, agent: str, until: int) -> None:
+        """Remove an agent's snapshots up to a position."""
 
 
 class Row(NamedTuple):
@@ -71,6 +78,12 @@ def survey(tables: Tables) -> Survey:
         elif row.kind != REMOVED:
             since[row.agent].add(1, row.length)
     return found
+
+
+def remove_snapshots(found: Survey, snapshots: SnapshotFolder) -> None:
+    """Remove the snapshots of deleted agents, not those of later agents with the same names."""
+    for agent, position in found.deleted.items():
+        snapshots.remove(agent, position)
 
 
 @dataclass(slots=True)

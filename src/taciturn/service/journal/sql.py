@@ -10,8 +10,8 @@ from taciturn.errors import TaciturnError
 from taciturn.service.journal import schema
 from taciturn.service.journal.base import DELETE, REMOVED, Entry, Fenced, Key, Record, check_text
 from taciturn.service.journal.chain import GENESIS, BadRecord, Run, chain, verified
-from taciturn.service.journal.housekeeping import Housekeeping, SnapshotFolder
-from taciturn.service.journal.removal import remove_dead
+from taciturn.service.journal.housekeeping import Housekeeping
+from taciturn.service.journal.removal import SnapshotFolder, remove_dead
 from taciturn.service.journal.schema import PAGE, Upgrade, check_schema
 from taciturn.service.journal.tables import Tables
 
@@ -26,6 +26,7 @@ class SQLJournal(Tables):
     row_lock: ClassVar[str]  # what keeps a row that was read as it is until the end of the transaction
     upgrade: Upgrade | None = None
     deletions = 0  # agents that were deleted since this journal was opened
+    compact_requests = 0  # requests for compaction that there had been when it was opened
     _tail: tuple[int, bytes] | None = None  # last position and its digest; None if it must be read
     _epoch: int | None = None  # None until it is open
     _fenced = False
@@ -216,3 +217,4 @@ class SQLJournal(Tables):
                 self.write("INSERT INTO taciturn_meta VALUES ('schema_version', ?)", [(newest,)])
             self._count_up("epoch")
             self._epoch = self._number("epoch")
+            self.compact_requests = self._number("compact_requests")
