@@ -22,9 +22,11 @@ SILENT = 0.3  # the share of decisions without a reward
 
 
 def contexts_of(kind, count):
-    """Return rows (count, D): bags of words of 20 topics, points of 20 clusters, or few distinct rows."""
+    """Return rows (count, D): bags of words of 20 topics, points of 20 clusters, few distinct rows, or one."""
     rng = np.random.default_rng(SEED)
     topics = rng.integers(20, size=count)
+    if kind == "equal":
+        return np.ones((count, 8))
     if kind == "repeated":
         return rng.integers(0, 2, (count, 8)).astype(float)
     if kind == "dense":
@@ -58,6 +60,14 @@ class Driver:
         reward = None if self.rng.random() < SILENT else float(self.rng.random() < 0.4)
         self.agent.feedback(decision.id, reward)
         return passed
+
+
+def load_kernels():
+    """Evict from a small graph until lists of neighbors have been filled anew, so that all kernels are loaded."""
+    driver = Driver("viewucb", "dense", 64, 2000)
+    for _ in range(2000):
+        driver.decide(time.perf_counter)
+        driver.agent.train_pending()
 
 
 def figures(seconds):
@@ -121,6 +131,7 @@ def main():
     options.add_argument("--only", choices=("cap", "beside"))
     given = options.parse_args()
     with threadpool_limits(1):
+        load_kernels()
         for cap in given.cap:
             if given.only != "beside":
                 print(markdown(at_the_cap(cap, given.contexts, given.steps)), flush=True)
