@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents import diagnostics, storage, validation
+from taciturn.agents import diagnostics, memory, storage, validation
 from taciturn.agents.decisions import Decisions
 from taciturn.agents.lifecycle import Example, Lifecycle, check_settings
-from taciturn.agents.parts.part import Part, Scores, require
+from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.policy import Policy
 from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
@@ -54,8 +54,8 @@ class BaseAgent(ABC):
             before any feedback; "first" takes the first.
         epsilon, temperature: random choices, so that logs can be evaluated later: with probability `epsilon` any arm,
             else the best, or, with a temperature τ > 0, arm k in proportion to exp(bound_k / τ).
-        memory_limit: in bytes; the agent refuses to begin, or to take in more features or arms, where its estimate is
-            above. None is what the machine has.
+        memory_limit: in bytes; the agent refuses to begin, or to take in more features, arms or contexts, where it
+            would need more (see `memory_estimate`). None is what the machine has.
 
     A subclass stores its parameters as dataclass fields and fills in three hooks: `_build` makes its parts, `_score`
     returns the expected rewards and widths of all arms at a context, `_learn` learns an example. Optional: `_unlearn`
@@ -143,6 +143,10 @@ class BaseAgent(ABC):
         """The scores of all rows of a batch up front; None if deciding one row can change the scores of a later one."""
         return None
 
+    def _working_nbytes(self, sizes: Sizes) -> float:
+        """Bytes that the hooks take while they run, beside what parts and table hold and need."""
+        return 0.0
+
     # Read-only views.
 
     @property
@@ -229,13 +233,21 @@ class BaseAgent(ABC):
         return diagnostics.health(self._table, self._lifecycle.stats, self._lifecycle.decisions, nbytes)
 
     def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
-        """Bytes for so many features once all arms have learned, with `max_nodes` contexts if it is set."""
+        """The most bytes at any time with so many features, once all arms have learned.
+
+        That is what is held, with `max_nodes` contexts if it is set, and what deciding, training and eviction need
+        while they run. Contexts have as many entries as those so far, or all features before the first.
+        """
         check_number("dimension", dimension, 0, MAX_FEATURES, whole=True)
         if arms is not None:
             check_number("arms", arms, 1, validation.MAX_ARMS, whole=True)
-        sizes = (len(self._arm_names) if arms is None else arms, dimension, self.max_nodes or 0)
-        n_arms, _, n_nodes = sizes
-        return int(self._parts.nbytes(*sizes) + self._contexts.nbytes(*sizes) + self._table.nbytes(n_arms, n_nodes))
+        n_arms, n_nodes = len(self._arm_names) if arms is None else arms, max(self.max_nodes or 0, self._table.count)
+        return int(self._peak_memory(memory.sizes_with(self._table, n_arms, dimension, n_nodes)))
+
+    def memory_in_use(self) -> int:
+        """Bytes that are held now, counting all arms as if they had learned: cheap enough for every request."""
+        parts, table = self._parts, self._table
+        return int(memory.held(parts, table, memory.sizes_with(table, table.n_arms, self.n_features, table.count)))
 
     # Deciding.
 
@@ -261,7 +273,7 @@ class BaseAgent(ABC):
         near = None if neighbors is None else validation.known_ids(neighbors, self._table.next_id)
         selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
         clock = lifecycle.time_at(at) if at is not None or lifecycle.clock is not None else None
-        self._ensure_features(reading.n_features)
+        self._make_room(reading.n_features, [reading.row])
         lifecycle.clock = clock
         self._reader.accept(reading)
         return self._decide(reading.row, near, selectable)
@@ -286,7 +298,7 @@ class BaseAgent(ABC):
         near = [validation.known_ids(ids, self._table.next_id + i) for i, ids in enumerate(given)]
         selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
         clock = self._lifecycle.time_at(at)
-        self._ensure_features(reader.n_features or 0)
+        self._make_room(reader.n_features or 0, rows)
         self._lifecycle.clock = clock
         self._reader = reader
         scored: Sequence[Scores | None] = self._score_batch(rows) or [None] * len(rows)
@@ -313,15 +325,10 @@ class BaseAgent(ABC):
         try:
             self._add_context(node, near)
             scores, widths = scored or self._score(node)
-            bounds = self._upper_bounds(scores, widths, selectable)
-            arm, propensity = argmax_tied(bounds, TIE, policy.times_chosen.data, self.ties == "balance"), 1.0
-            if arm >= 0 and not policy.deterministic:
-                arm, propensity = policy.sample(bounds, arm)
+            arm, propensity = self._choose(self._upper_bounds(scores, widths, selectable))
             if self._replay is not None:
                 arm, recorded = self._replay.next(table.next_id - 1, arm, self._arm_index)
                 scores, widths, propensity = recorded.scores, recorded.widths, recorded.propensity
-            elif arm < 0:
-                raise InvalidContext("the context overflows: an arm was scored NaN or infinite")
         except BaseException:
             lifecycle.decisions -= 1
             lifecycle.retain(np.arange(node))  # a decision that was not made leaves no context behind
@@ -330,6 +337,14 @@ class BaseAgent(ABC):
         table.arm.data[node], table.propensity.data[node] = arm, propensity
         table.scores.data[node], table.widths.data[node] = scores, widths
         return Decision(table.next_id - 1, self._arm_names[arm], scores, widths, propensity)
+
+    def _choose(self, bounds: NDArray[np.float64]) -> tuple[int, float]:
+        """The arm to choose by its upper bound (K,), and its probability."""
+        policy = self._policy
+        arm = argmax_tied(bounds, TIE, policy.times_chosen.data, self.ties == "balance")
+        if arm < 0 and self._replay is None:
+            raise InvalidContext("the context overflows: an arm was scored NaN or infinite")
+        return (arm, 1.0) if policy.deterministic or arm < 0 else policy.sample(bounds, arm)
 
     @contextmanager
     def replaying(self, recorded: Iterable[Decision]) -> Iterator[Replay]:
@@ -377,7 +392,7 @@ class BaseAgent(ABC):
         adjacent = validation.earlier_ends(edges, len(rows))
         if self.max_nodes is not None and len(rows) > self.max_nodes:
             raise TaciturnError(f"{len(rows)} labelled rows do not fit into max_nodes={self.max_nodes}")
-        self._ensure_features(reader.n_features or 0)
+        self._make_room(reader.n_features or 0, rows)
         self._reader = reader
         lifecycle, table = self._lifecycle, self._table
         lifecycle.evict(len(rows))
@@ -464,7 +479,7 @@ class BaseAgent(ABC):
             self._policy.set_active(index, active=True)
             return
         names = validation.arm_names([*self._arm_names, name])
-        self._check_memory(len(names), self.n_features)
+        self._check_memory(len(names), self.n_features, grows=True)
         if self.n_features:
             self._parts.add_arm(model)
         self._table.add_arm(model)
@@ -496,13 +511,14 @@ class BaseAgent(ABC):
             self._root = root
         return self._root
 
-    def _ensure_features(self, n_features: int) -> None:
-        """Make the state, or extend it by features; where that fails nothing has changed."""
-        before = self._contexts.n_features
+    def _make_room(self, n_features: int, rows: list[SparseRow]) -> None:
+        """Make the state, or extend it by features, before rows arrive; where memory is short nothing has changed."""
+        before, n_arms = self._contexts.n_features, len(self._arm_names)
         if n_features <= before:
+            if memory.is_check_due(self._table.next_id, len(rows)):
+                self._check_memory(n_arms, n_features, rows, grows=False)
             return
-        n_arms = len(self._arm_names)
-        self._check_memory(n_arms, n_features)
+        self._check_memory(n_arms, n_features, rows, grows=True)
         self._contexts.n_features = n_features
         try:
             self._parts.add_features(n_features) if before else self._parts.allocate(n_arms, n_features)
@@ -512,14 +528,30 @@ class BaseAgent(ABC):
                 raise TaciturnError(f"there is not enough memory for {n_arms} arms and {n_features} features") from None
             raise
 
-    def _check_memory(self, n_arms: int, n_features: int) -> None:
+    def _check_memory(self, n_arms: int, n_features: int, rows: Sequence[SparseRow] = (), *, grows: bool) -> None:
+        """Raise where memory will be short before the next check.
+
+        Where arms or features are added (`grows`): with `max_nodes` contexts, or while what is held is copied.
+        """
+        if self._replay is not None:  # it was checked when the decision was first made
+            return
         limit = machine_memory() if self.memory_limit is None else self.memory_limit
-        needed = self.memory_estimate(n_features, n_arms)
+        table, parts, capacity = self._table, self._parts, self.max_nodes or 0
+        soon = table.count + len(rows) + memory.CHECK_EVERY
+        n_nodes = max(soon, capacity) if grows else min(soon, capacity or soon)
+        needed = self._peak_memory(memory.sizes_with(table, n_arms, n_features, n_nodes, rows))
+        if grows and self.n_features:
+            now = memory.sizes_with(table, n_arms, n_features, table.count, rows)
+            needed = max(needed, memory.held(parts, table, now) + parts.replaced_nbytes())
         if needed > limit:
+            contexts = f" with {n_nodes} contexts" if capacity or table.count else ""
             raise TaciturnError(
                 f"{type(self).__name__} with {n_arms} arms and {n_features} features takes about "
-                f"{format_bytes(needed)}; memory_limit is {format_bytes(limit)}"
+                f"{format_bytes(needed)}{contexts}; memory_limit is {format_bytes(limit)}"
             )
+
+    def _peak_memory(self, sizes: Sizes) -> float:
+        return memory.peak(self._parts, self._table, sizes, self._working_nbytes)
 
     def _keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all nodes but these, from the table and from all parts."""

@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.encoder import GraphEncoder, NetworkSettings
-from taciturn.agents.parts.part import Part, Scores
+from taciturn.agents.parts.part import Part, Scores, Sizes
 from taciturn.agents.parts.ridge import WarmUp, check_linear, unit
 from taciturn.contracts import ContextSpace
 from taciturn.kernels.gcn import to_unit_length
 from taciturn.kernels.ridge import normal_equations
 from taciturn.validate import MANY, check_number
+
+MATRIX_BYTES = 2**25
+"""How much memory the matrices A of the arms that are solved at once may take; at least one arm's are."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -66,18 +69,35 @@ class GCNUCB(NetworkSettings, BaseAgent):
         return self._warmup.scores(self._contexts[node], self.alpha) or self._embedded_scores(node)
 
     def _embedded_scores(self, node: int) -> Scores:
-        contexts, A, b = self._regressions()
+        contexts = self._embeddings()
         g = contexts[node].astype(float)
-        solved = np.linalg.solve(A, np.stack([b, g], axis=-1))
-        theta, spread = solved[..., 0], (g * solved[..., 1]).sum(axis=1)
+        theta, solved = self._solve_regressions(contexts, g)
+        spread = (g * solved).sum(axis=1)
         means = ((unit(theta) if self.normalize_theta else theta) * g).sum(axis=1)
         return means, self.alpha * np.sqrt(np.maximum(spread, 0.0))
 
-    def _regressions(self) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-        """The embeddings g of all contexts now, at unit length (T, K, L), with A (K, L, L) and b (K, L)."""
+    def _embeddings(self) -> NDArray[np.float32]:
+        """The embeddings g of all contexts now, at unit length (T, K, L)."""
         contexts = self._encoder.embeddings()
         to_unit_length(contexts)
-        return contexts, *normal_equations(contexts, self._rewards.data[: len(contexts)], self.ridge)
+        return contexts
+
+    def _solve_regressions(self, contexts: NDArray[np.float32], g: NDArray[np.float64]) -> Scores:
+        """``θ_k = A_k⁻¹b_k`` and ``A_k⁻¹g_k`` of all arms, (K, L) each; A (L, L) is made for a few arms at a time."""
+        solved = np.empty((*g.shape, 2))
+        rewards, piece = self._rewards.data[: len(contexts)], _arms_at_once(self.hidden)
+        for first in range(0, len(g), piece):
+            arms = slice(first, first + piece)
+            seen, earned = np.ascontiguousarray(contexts[:, arms]), np.ascontiguousarray(rewards[:, arms])
+            A, b = normal_equations(seen, earned, self.ridge)
+            solved[arms] = np.linalg.solve(A, np.stack([b, g[arms]], axis=-1))
+        return solved[..., 0], solved[..., 1]
+
+    def _working_nbytes(self, sizes: Sizes) -> float:
+        """A of a few arms, a copy of one, and these arms' embeddings and rewards unless they are all."""
+        arms, unit = min(sizes.arms, _arms_at_once(self.hidden)), self.hidden
+        copied = (4.0 * unit + 8.0) * sizes.nodes * arms if arms < sizes.arms else 0.0
+        return 8.0 * unit * unit * (arms + 1) + copied + 64.0 * unit * sizes.arms
 
     def _learn(self, example: Example) -> None:
         node, known = example.node, np.flatnonzero(example.mask)
@@ -97,6 +117,11 @@ class GCNUCB(NetworkSettings, BaseAgent):
 
     def context_space(self) -> ContextSpace:
         """The contexts as each arm sees them now (T, K, L), and θ (K, L)."""
-        contexts, A, b = self._regressions()
-        theta = np.asarray(np.linalg.solve(A, b[..., None])[..., 0], dtype=float)
+        contexts = self._embeddings()
+        theta, _ = self._solve_regressions(contexts, np.zeros(contexts.shape[1:]))
         return ContextSpace(contexts.astype(float), unit(theta) if self.normalize_theta else theta)
+
+
+def _arms_at_once(hidden: int) -> int:
+    """How many arms' regressions are solved together."""
+    return max(1, MATRIX_BYTES // (8 * hidden * hidden))

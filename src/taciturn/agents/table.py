@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Array, Part, in_range, is_array, require
+from taciturn.agents.parts.part import Array, Part, Sizes, in_range, is_array, require, with_spare
 from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import TaciturnError
 from taciturn.kernels.csr import CSR
@@ -20,10 +20,10 @@ PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
 
 
 def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
-    """The array itself if it has `length` rows, else a copy at least twice as long, with `fill` in the new rows."""
+    """The array itself if it has `length` rows, else a copy with spare ones, with `fill` in the new rows."""
     if len(array) >= length:
         return array
-    shape = max(length, 2 * len(array), 16), *array.shape[1:]
+    shape = with_spare(length), *array.shape[1:]
     # Pages of zeros come from the system when they are first written, not all at once.
     longer = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
     longer[: len(array)] = array
@@ -107,9 +107,9 @@ class Table:
         first = self.count
         self.count = first + rows
         if self.count > self._capacity:
-            self._capacity = max(16, 2 * first, self.count)
-            for column in self._columns.values():
-                column.data = grown(column.data, self._capacity, column.fill)
+            self._capacity = with_spare(self.count)
+            for column in self._columns.values():  # one after the other, so that one at a time is held twice
+                column.data = grown(column.data, self.count, column.fill)
         return first
 
     def keep(self, rows: NDArray[np.int64]) -> None:
@@ -128,9 +128,14 @@ class Table:
             column.add_arm(like)
             column.data[self.count :] = column.fill
 
-    def nbytes(self, n_arms: int, n_nodes: int) -> float:
-        """Bytes for so many arms and rows."""
-        return sum(column.nbytes({"node": n_nodes, "arm": n_arms}) for column in self._columns.values())
+    def nbytes(self, sizes: Sizes) -> float:
+        """Bytes for so many arms and rows, and the spare ones."""
+        axes = sizes.axes | {"node": with_spare(sizes.nodes)}
+        return sum(column.nbytes(axes) for column in self._columns.values())
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """The largest column once more: each is copied when it grows or rows are dropped."""
+        return max((column.nbytes(sizes.axes) for column in self._columns.values()), default=0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """All rows that are in use."""
@@ -218,10 +223,18 @@ class RowStore(Part):
             indptr[cut.first : self.count] = start + offsets
             indptr[self.count] = start + size
 
-    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
-        """Entries as in the rows so far, or all features before there are any."""
-        per_row = self._indptr[self.count] / self.count if self.count else n_features
-        return n_nodes * (8.0 + 12.0 * float(per_row))
+    @property
+    def n_entries(self) -> int:
+        """How many entries that are not zero all rows have together."""
+        return int(self._indptr[self.count])
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """A column and a value for each entry, and where rows end; spare ones too."""
+        return 12.0 * with_spare(sizes.entries) + 8.0 * with_spare(sizes.nodes)
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """The values once more, with a mask: they are copied when they grow or rows are evicted."""
+        return 9.0 * sizes.entries
 
     def state_dict(self) -> dict[str, Any]:
         """The rows."""

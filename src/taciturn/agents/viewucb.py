@@ -9,7 +9,7 @@ from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.cg_solver import CGSolver
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.parts.part import Part, Scores
+from taciturn.agents.parts.part import Part, Scores, Sizes
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.view_weights import ViewWeights
 from taciturn.agents.table import REWARDED, RowStore
@@ -19,6 +19,9 @@ from taciturn.validate import check_number
 
 MAX_REWARDS_FITTED = 4096
 """How many of the last observed rewards the weights of the views are fitted to."""
+
+SHARED_AT_ONCE = 256
+"""How many wrong answers get soft labels at a time, so that what that takes does not grow with the contexts."""
 
 ABSENT = -1e3
 """The view scores of an arm that was not there: a probability of zero."""
@@ -173,5 +176,14 @@ class ViewUCB(BaseAgent):
     def _update_soft_labels(self) -> None:
         """Make the soft labels of all wrong answers anew, with the scores of now."""
         rejected = np.flatnonzero(self._rejected_arm.data[: self._table.count] >= 0)
-        if len(rejected):
-            self._share_among_others(rejected, self._view_weights.probabilities(self._solver.predict(rejected)))
+        if not len(rejected):
+            return
+        scores = self._solver.predict()
+        for first in range(0, len(rejected), SHARED_AT_ONCE):
+            nodes = rejected[first : first + SHARED_AT_ONCE]
+            self._share_among_others(nodes, self._view_weights.probabilities(scores[nodes]))
+
+    def _working_nbytes(self, sizes: Sizes) -> float:
+        """The fit of the views' weights: their scores twice, and five arrays (N, K)."""
+        fitted = min(sizes.nodes, MAX_REWARDS_FITTED)
+        return fitted * sizes.arms * (12.0 * (self.hops + 1) + 40.0)

@@ -69,10 +69,10 @@ def widened(state: RidgeState, dimension: int) -> RidgeState:
     wide = new_state(arms, dimension, float(1.0 / state.scale[0]))
     wide.pending_updates[:, :, :before] = state.pending_updates
     wide.theta[:, :before] = state.theta
-    learned = np.flatnonzero(state.folds)
-    wide.inverse[learned, :before, :before] = state.inverse[learned]
     more = np.arange(before, dimension)
-    wide.inverse[learned[:, None], more, more] = state.scale[0]
+    for k in np.flatnonzero(state.folds):  # one by one: a selection of several would be copied first
+        wide.inverse[k, :before, :before] = state.inverse[k]
+        wide.inverse[k, more, more] = state.scale[0]
     return wide._replace(scale=state.scale, folds=state.folds, gains=state.gains, counts=state.counts)
 
 
@@ -81,8 +81,8 @@ def with_arm(state: RidgeState, like: int | None) -> RidgeState:
     arms, dimension = state.theta.shape
     more = new_state(arms + 1, dimension, float(1.0 / state.scale[0]))._replace(scale=state.scale)
     for new, old in zip(more[1:], state[1:], strict=True):
-        learned = np.flatnonzero(state.folds) if old is state.inverse else np.arange(arms)  # leave lazy memory alone
-        new[learned] = old[learned]
+        for k in np.flatnonzero(state.folds) if old is state.inverse else range(arms):  # leave lazy memory alone
+            new[k] = old[k]
         if like is not None:
             new[arms] = old[like]
     return more

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.parts.part import Array, Part, is_array, require
+from taciturn.agents.parts.part import Array, Part, Sizes, is_array, require
 from taciturn.agents.table import NodeTable, RowStore
 from taciturn.kernels import views
 from taciturn.kernels.csr import CSR
@@ -137,10 +137,10 @@ class CGSolver(Part):
         projected[...] = views.spmm(self._float32_rows(), unit).reshape(projected.shape)
         self._stage, self._cg, self.solved_at = 0, None, self._contexts.count
 
-    def predict(self, nodes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The scores of the published θ at some contexts (N, V, K), over the graph as it is now."""
-        scores = views.predict(*self._operands(), _flat(self.unit_theta))[nodes]
-        return scores.reshape(len(nodes), self._n_views, -1)
+    def predict(self) -> NDArray[np.float32]:
+        """The scores of the published θ at all contexts (T, V, K), over the graph as it is now."""
+        scores = views.predict(*self._operands(), _flat(self.unit_theta))
+        return scores.reshape(len(scores), self._n_views, -1)
 
     def _float32_rows(self) -> CSR:
         contexts = self._contexts.rows
@@ -156,19 +156,34 @@ class CGSolver(Part):
 
     def add_features(self, n_features: int) -> None:
         """A solve under way starts over."""
-        super().add_features(n_features)
         self._stage, self._cg = 0, None
+        super().add_features(n_features)
 
     def add_arm(self, like: int | None) -> None:
         """A solve under way starts over."""
-        super().add_arm(like)
         self._stage, self._cg = 0, None
+        super().add_arm(like)
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
         """Adjust the numbers of contexts to those that are left."""
         self.solved_at = int(np.searchsorted(nodes, self.solved_at))
         self._scaled_at = int(np.searchsorted(nodes, self._scaled_at))
         self._scaled_to = int(np.searchsorted(nodes, self._scaled_to))
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """θ as solved and as published; residuals and directions, as during a solve."""
+        return super().nbytes(sizes) + 8.0 * sizes.features * self._n_views * sizes.arms
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """The most of a step of conjugate gradients, with the contexts in single precision.
+
+        It is the scores (T, V·K) with those of all views but the first before and after a hop, or the scores with a
+        gradient (D, V·K), or two of these.
+        """
+        arm_columns, views = 4.0 * sizes.arms, self._n_views
+        scores, gradient = arm_columns * sizes.nodes * views, arm_columns * sizes.features * views
+        hopping = scores + 2.0 * arm_columns * sizes.nodes * (views - 1)
+        return 4.0 * sizes.entries + max(hopping, scores + gradient, 2.0 * gradient)
 
     def state_dict(self) -> dict[str, Any]:
         """Conjugate gradients too; scales and projections are in the table."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.parts.part import Part, require
+from taciturn.agents.parts.part import Part, Sizes, require
 from taciturn.agents.table import NodeTable
 from taciturn.kernels import gcn
 from taciturn.validate import check_number
@@ -158,19 +158,23 @@ class GraphEncoder(Part):
         limit = np.sqrt(6.0 / fans)
         return self._rng.uniform(-limit, limit, shape)
 
+    def _fill_glorot(self, weights: NDArray[np.float32], fans: int) -> None:
+        """Draw all weights, row by row: they are drawn in double precision, which takes twice their memory."""
+        for row in weights:
+            row[...] = self._glorot(row.shape, fans)
+
     def allocate(self, n_arms: int, n_features: int) -> None:
         """Random weights."""
         super().allocate(n_arms, n_features)
         w1, w2, hidden = self._w1.data, self._w2.data, self._settings.hidden
-        w1[:] = self._glorot(w1.shape, n_features + hidden)
-        w2[:] = self._glorot(w2.shape, hidden + w2.shape[2])
+        self._fill_glorot(w1, n_features + hidden)
+        self._fill_glorot(w2, hidden + w2.shape[2])
 
     def add_features(self, n_features: int) -> None:
         """New rows of the first layer."""
         before, self._workspace = len(self._w1.data), None
         super().add_features(n_features)
-        fresh = self._w1.data[before:]
-        fresh[:] = self._glorot(fresh.shape, n_features + self._settings.hidden)
+        self._fill_glorot(self._w1.data[before:], n_features + self._settings.hidden)
 
     def add_arm(self, like: int | None) -> None:
         """A network or a class more: fresh, or with the weights of another."""
@@ -183,6 +187,20 @@ class GraphEncoder(Part):
                 w2[-1] = self._glorot(w2.shape[1:], hidden + w2.shape[2])
             else:
                 w2[:, :, -1] = self._glorot(w2.shape[:2], hidden + w2.shape[2])
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """Weights and moments, the graph, and the `Workspace` of the kernels."""
+        heads, classes = (sizes.arms, 2) if self._per_arm else (1, sizes.arms)
+        units = heads * self._settings.hidden
+        layers = 8.0 * sizes.nodes * (units + heads * classes)
+        gradients = 4.0 * units * (sizes.features + classes)
+        return super().nbytes(sizes) + layers + gradients + 8.0 * sizes.entries
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """A training step's masks and offsets of rows, and two copies of W2."""
+        heads, classes = (sizes.arms, 2) if self._per_arm else (1, sizes.arms)
+        step = (heads + 12.0) * sizes.nodes + 8.0 * heads * self._settings.hidden * classes
+        return max(step, super().working_nbytes(sizes))
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take weights and counts over."""

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Nearby, Part, in_range, is_array, require
+from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.kernels import knn
 from taciturn.kernels.adjacency import Graph, Neighborhood, neighborhood, normalized_adjacency
@@ -143,9 +143,28 @@ class NodeGraph(Part):
             short = knn.equal_rows_together(rows, nodes, short)
             knn.refill(self._knn_lists(), self._up_to_date_index(len(nodes)), rows, nodes, short)
 
-    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
-        """A slot a context."""
-        return self._slots.nbytes(0, n_nodes)
+    def nbytes(self, sizes: Sizes) -> float:
+        """A slot a context, the edges that were given (as many a context as so far), Â and the index."""
+        edges = sizes._replace(nodes=self._expected_edges(sizes))
+        adjacency = 8.0 * (self._expected_nonzeros(sizes) + sizes.nodes)
+        return self._slots.nbytes(sizes) + self._edges.nbytes(edges) + adjacency + self._index_nbytes(sizes)
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """The largest of: weights and degrees while Â is made; the index beside the last; an eviction; `near`."""
+        making = (8.0 * self._k + 24.0) * sizes.nodes
+        evicting = (18.0 * self._k + 16.0) * sizes.nodes
+        return max(making, self._index_nbytes(sizes), evicting, 8.0 * self._expected_nonzeros(sizes))
+
+    def _expected_edges(self, sizes: Sizes) -> int:
+        return self._edges.count * sizes.nodes // max(self._n_nodes, 1)
+
+    def _expected_nonzeros(self, sizes: Sizes) -> int:
+        """Entries of Â: the diagonal, and two for an edge; no two contexts list each other at worst."""
+        return (1 + 2 * self._k) * sizes.nodes + 2 * self._expected_edges(sizes)
+
+    def _index_nbytes(self, sizes: Sizes) -> float:
+        indexed = 0 if 2 * sizes.entries > sizes.nodes * sizes.features else sizes.entries  # as in `knn.postings`
+        return 12.0 * indexed + 8.0 * sizes.features
 
     def state_dict(self) -> dict[str, Any]:
         """Slots with k neighbors each, and edges; Â, the index and further neighbors do not change what is decided."""

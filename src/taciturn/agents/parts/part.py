@@ -1,7 +1,7 @@
 """A part of an agent: growth, new arms, validation, size and saving of its arrays and children, written once."""
 
 import math
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,28 @@ AXES = ("node", "arm", "feature")
 
 Nearby = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Nodes and how close they are."""
+
+
+class Sizes(NamedTuple):
+    """How large an agent is, or will be: what its memory is estimated from."""
+
+    arms: int
+    features: int
+    nodes: int
+    entries: int  # that are not zero, in all contexts together
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The lengths of the axes of an `Array`."""
+        return {"arm": self.arms, "feature": self.features, "node": self.nodes}
+
+
+def with_spare(length: int) -> int:
+    """How long an array is made that must hold `length` entries and grows at its end: an eighth more.
+
+    Growing n entries one by one copies about 9n of them in all; while one is copied, old and new are both in memory.
+    """
+    return length + max(length // 8, 16)
 
 
 def is_array(array: object, dtype: Any, *shape: int) -> bool:
@@ -174,10 +196,23 @@ class Part:
         found = (part.near(node) for part in self._children.values())
         return next((nearby for nearby in found if nearby is not None), None)
 
-    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
-        """Bytes for so many arms, features and contexts, once all arms have learned."""
-        arrays = sum(array.nbytes({"arm": n_arms, "feature": n_features}) for array in self._arrays.values())
-        return arrays + sum(part.nbytes(n_arms, n_features, n_nodes) for part in self._children.values())
+    def nbytes(self, sizes: Sizes) -> float:
+        """Bytes that it holds between calls once all arms have learned."""
+        arrays = sum(array.nbytes(sizes.axes) for array in self._arrays.values())
+        return arrays + sum(part.nbytes(sizes) for part in self._children.values())
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """Bytes that the operation which needs most takes while it runs, beside what is held."""
+        return max((part.working_nbytes(sizes) for part in self._children.values()), default=0.0)
+
+    def replaced_nbytes(self) -> float:
+        """Bytes that are held twice while arms or features are added: old arrays, until they are copied."""
+        arrays = (float(array.data.nbytes) for array in self._arrays.values())
+        return max((*arrays, *(part.replaced_nbytes() for part in self._children.values())), default=0.0)
+
+    def released_at(self) -> list[int]:
+        """The numbers of contexts from which on it holds less than before."""
+        return [nodes for part in self._children.values() for nodes in part.released_at()]
 
     def state_dict(self) -> dict[str, Any]:
         """What a file holds: plain values, arrays, scikit-learn's estimators, and dicts and lists of these."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.lifecycle import Example, Lifecycle
-from taciturn.agents.parts.part import Part, Scores, in_range, is_array, require
+from taciturn.agents.parts.part import Part, Scores, Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import ridge
@@ -21,6 +21,10 @@ MIN_MARGIN_AFTER_EVICTION = 2.0**-50
 
 MAX_ALPHA, MAX_RIDGE = 1e6, 1e9
 """Beyond these an agent only explores, or never learns; and scores of the largest contexts stay finite."""
+
+
+BATCH_PIECE = 256
+"""How many contexts of a batch are made dense and scored at a time."""
 
 
 class ArmRidge(Part):
@@ -49,13 +53,17 @@ class ArmRidge(Part):
         """The same for many contexts, bit for bit."""
         if not all(ridge.is_dense(self.state, row.columns) for row in rows):
             return [self.scores(row, alpha, normalize_theta=normalize_theta) for row in rows]
-        contexts = np.zeros((len(rows), self.state.theta.shape[1]))
-        for context, row in zip(contexts, rows, strict=True):
-            context[row.columns] = row.values
-        means, spreads = ridge.dense_scores(self.state, contexts)
-        if normalize_theta:
-            means /= self._lengths()
-        return list(zip(means, alpha * np.sqrt(spreads), strict=True))
+        scored: list[Scores] = []
+        for first in range(0, len(rows), BATCH_PIECE):
+            piece = rows[first : first + BATCH_PIECE]
+            contexts = np.zeros((len(piece), self.state.theta.shape[1]))
+            for context, row in zip(contexts, piece, strict=True):
+                context[row.columns] = row.values
+            means, spreads = ridge.dense_scores(self.state, contexts)
+            if normalize_theta:
+                means /= self._lengths()
+            scored += zip(means, alpha * np.sqrt(spreads), strict=True)
+        return scored
 
     def _lengths(self) -> NDArray[np.float64]:
         """``‖θ_k‖`` (K,), 1 where it is 0."""
@@ -100,16 +108,27 @@ class ArmRidge(Part):
     def add_features(self, n_features: int) -> None:
         """Extend all arms, with spare features so that few extensions copy."""
         if n_features > self.state.theta.shape[1]:
-            self.state = ridge.widened(self.state, 2 * n_features)
+            self.state = ridge.widened(self.state, _width_after_growth(n_features))
 
     def add_arm(self, like: int | None) -> None:
         """One arm more, with the evidence of another or with none."""
         self.state = ridge.with_arm(self.state, like)
         self._copied = np.append(self._copied, like is not None)
 
-    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
-        """K inverses of D × D, their pending updates and θ."""
-        return 8.0 * n_arms * n_features * (n_features + ridge.BLOCK + 1)
+    def nbytes(self, sizes: Sizes) -> float:
+        """K inverses of D × D, their pending updates and θ, with spare features if some were added later."""
+        width, before = sizes.features, self.state.theta.shape[1]
+        if before:
+            width = before if width <= before else _width_after_growth(width)
+        return 8.0 * sizes.arms * width * (width + ridge.BLOCK + 1)
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """A piece of a batch as dense rows."""
+        return 8.0 * BATCH_PIECE * sizes.features
+
+    def replaced_nbytes(self) -> float:
+        """All of it: the regressions are copied together."""
+        return float(sum(array.nbytes for array in self.state))
 
     def state_dict(self) -> dict[str, Any]:
         """The regressions."""
@@ -141,7 +160,7 @@ class WarmUp(Part):
 
     def __init__(self, contexts: RowStore, lifecycle: Lifecycle, ridge_weight: float, steps: int) -> None:
         super().__init__()
-        self._lifecycle, self._steps = lifecycle, steps
+        self._contexts, self._lifecycle, self._steps = contexts, lifecycle, steps
         self.linucb: ArmRidge | None = None
         if steps:
             self.linucb = self.child("linucb", ArmRidge(contexts, lifecycle, ridge_weight, imputed=False))
@@ -163,9 +182,18 @@ class WarmUp(Part):
         if self.linucb is not None:
             self.linucb.unlearn(example)
 
-    def nbytes(self, n_arms: int, n_features: int, n_nodes: int) -> float:
+    def nbytes(self, sizes: Sizes) -> float:
         """LinUCB's state while it lasts."""
-        return 0.0 if self._lifecycle.decisions > self._steps else super().nbytes(n_arms, n_features, n_nodes)
+        return super().nbytes(sizes) if sizes.nodes <= self._last_node() else 0.0
+
+    def released_at(self) -> list[int]:
+        """The contexts that there are at its end."""
+        return [self._last_node()]
+
+    def _last_node(self) -> int:
+        """How many contexts there will be at the last decision that it scores; −1 where it is over."""
+        left = self._steps - self._lifecycle.decisions
+        return self._contexts.count + left if self._steps and left >= 0 else -1
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take LinUCB's state over while it lasts."""
@@ -173,6 +201,11 @@ class WarmUp(Part):
             self.linucb = None
             self._children.clear()
         super().load_state_dict(state, n_arms, n_features, n_nodes)
+
+
+def _width_after_growth(n_features: int) -> int:
+    """Features with some to spare: an eighth, since memory grows with their square, but more while there are few."""
+    return max(n_features + n_features // 8, min(2 * n_features, 256))
 
 
 def check_linear(*, alpha: object, ridge: object, normalize_theta: object) -> None:

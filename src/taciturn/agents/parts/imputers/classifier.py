@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers.base import BaseImputer
-from taciturn.agents.parts.part import Part, require
+from taciturn.agents.parts.part import Part, Sizes, require
 from taciturn.agents.table import NodeTable
 from taciturn.errors import TaciturnError
 
@@ -43,6 +43,10 @@ class ClassifierImputer(BaseImputer):
         self._width = n_features
         if "random_state" in self.estimator.get_params():
             self.estimator.set_params(random_state=int(self._rng.integers(2**31)))
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """The coefficients of a linear classifier; what another one holds cannot be known before."""
+        return 8.0 * sizes.arms * sizes.features
 
     def _features(self, node: int) -> Any:
         """The context as a dense row, which all classifiers take, over the features that there were at the start."""

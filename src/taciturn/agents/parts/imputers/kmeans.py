@@ -8,7 +8,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers.base import BaseImputer
-from taciturn.agents.parts.part import Part, is_array, require
+from taciturn.agents.parts.part import Part, Sizes, is_array, require
 from taciturn.agents.table import NodeTable
 from taciturn.validate import check_number
 
@@ -49,6 +49,14 @@ class KMeansImputer(BaseImputer):
             centers = self._kmeans.cluster_centers_
             self._kmeans.cluster_centers_ = np.pad(centers, ((0, 0), (0, n_features - centers.shape[1])))
             self._kmeans.n_features_in_ = n_features
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """The centers and how many contexts each has seen."""
+        return 8.0 * self.clusters * (sizes.features + 1)
+
+    def replaced_nbytes(self) -> float:
+        """The centers."""
+        return float(getattr(self._kmeans, "cluster_centers_", np.zeros(0)).nbytes)
 
     def add_context(self, node: int, neighbors: list[int] | None) -> None:
         """Move the clusters towards the context, and put it into one."""

@@ -1,0 +1,90 @@
+"""Measure what agents take in memory: `measure` runs a scenario in a process of its own and reads its resident memory.
+
+Kernels allocate outside of Python's view, so only the system can say how much there is. `VmHWM` in /proc/self/status is
+the most memory since it was last reset, which writing 5 to /proc/self/clear_refs does.
+"""
+
+import ctypes
+import gc
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import taciturn
+
+SUPPORTED = Path("/proc/self/clear_refs").exists()
+
+
+def measure(scenario, **options):
+    """What a function of this module returned, called with `options` in a new process."""
+    command = [sys.executable, __file__, scenario, json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def status(field):
+    """A number of bytes in /proc/self/status."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+class PeakGrowth:
+    """Between its creation and `bytes()`, the most resident memory beyond what there was at first."""
+
+    def __init__(self):
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+        self.before = status("VmRSS")
+
+    def bytes(self):
+        return status("VmHWM") - self.before
+
+
+def contexts(rng, count, features, entries):
+    """Contexts with so many entries that are not zero: arrays where these are all, else sparse rows."""
+    if entries == features:
+        return list(rng.random((count, features)))
+    columns = np.concatenate([np.sort(rng.choice(features, entries, replace=False)) for _ in range(count)])
+    ends = np.arange(0, count * entries + 1, entries)
+    return list(sp.csr_matrix((rng.random(count * entries), columns, ends), shape=(count, features)))
+
+
+def run(agent, rng, features, entries, *, answered=0, pending=0, labelled=0, decided=0):
+    """Decisions in batches, some with a reward of 0 for each; labelled rows; decisions with all kinds of feedback."""
+    arms = len(agent.arm_names)
+    for first in range(0, answered + pending, 64):
+        for decision in agent.decide_batch(contexts(rng, 64, features, entries)):
+            if first < answered:
+                agent.feedback(decision.id, 0)
+    for first in range(0, labelled, 64):
+        count = min(64, labelled - first)
+        agent.warm_start(contexts(rng, count, features, entries), rng.integers(arms, size=count))
+    for step in range(decided):
+        [x] = contexts(rng, 1, features, entries)
+        agent.feedback(agent.decide(x).id, (1, 0, None)[step % 3])
+
+
+def steady(name, arms, features, entries, plan, params):
+    """Run an agent to its cap and beyond; the estimate before it begins, and the most memory that it took."""
+    rng = np.random.default_rng(0)
+    small = {"max_nodes": 128, "hidden": 16, "warmup": 100, "imputer_params": {}}
+    tiny = {key: small.get(key, value) for key, value in params.items()}
+    for width, few in ((8, 8), (40, 3)):  # dense and sparse: all kernels are loaded before the measurement
+        run(taciturn.make(name, arms=3, **tiny), rng, width, few, answered=64, labelled=16, decided=40)
+    growth = PeakGrowth()
+    agent = taciturn.make(name, arms=arms, **params)
+    [x] = contexts(rng, 1, features, entries)
+    agent.warm_start([x], [0])
+    estimate = agent.memory_estimate(features)
+    run(agent, rng, features, entries, **plan)
+    return {"estimate": estimate, "measured": growth.bytes(), "in_use": agent.memory_in_use()}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))
