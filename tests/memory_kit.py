@@ -86,5 +86,27 @@ def steady(name, arms, features, entries, plan, params):
     return {"estimate": estimate, "measured": growth.bytes(), "in_use": agent.memory_in_use()}
 
 
+def growing(name, arms, limit, features, step, params):
+    """Name more and more features until the agent refuses; how far it came, and the most memory that it took."""
+    run(taciturn.make(name, arms=3), np.random.default_rng(0), 8, 8, answered=64, labelled=16, decided=6)
+    growth = PeakGrowth()
+    agent = taciturn.make(name, arms=arms, memory_limit=limit, **params)
+    first = {f"feature {i}": 1.0 for i in range(features)}
+    agent.warm_start([first] * 70, np.arange(70) % arms)
+    while True:
+        before = agent.n_features, agent.next_id, agent.memory_in_use()
+        try:
+            agent.decide({f"feature {i}": 1.0 for i in range(agent.n_features, agent.n_features + step)})
+        except taciturn.TaciturnError as refusal:
+            unchanged = before == (agent.n_features, agent.next_id, agent.memory_in_use())
+            agent.decide({"feature 0": 1.0})
+            return {
+                "measured": growth.bytes(),
+                "features": agent.n_features,
+                "refusal": str(refusal),
+                "unchanged": unchanged,
+            }
+
+
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -1,8 +1,11 @@
 """Estimates of memory against what the system says that agents took."""
 
+import numpy as np
 import pytest
 
 import memory_kit
+import taciturn
+from taciturn.errors import TaciturnError
 from taciturn.registry import METHODS
 
 pytestmark = pytest.mark.skipif(not memory_kit.SUPPORTED, reason="the system does not say how much memory was used")
@@ -31,13 +34,13 @@ SHAPES = {
         "rogcn",
         4,
         40_000,
-        2000,
-        {"labelled": 1200, "decided": 25},
-        {"max_nodes": 1200, "hidden": 4, "start_epochs": 0},
+        1200,
+        {"labelled": 2300, "decided": 6},
+        {"max_nodes": 2300, "hidden": 4, "start_epochs": 0},
     ),
     "many hidden units": (
         "gcnucb",
-        12,
+        5,
         300,
         10,
         {"labelled": 2, "decided": 1},
@@ -72,10 +75,10 @@ SHAPES = {
     "clusters": (
         "bilinucb-kmeans",
         2,
-        2000,
+        2500,
         40,
-        {"pending": 2000, "labelled": 80, "decided": 3},
-        {"max_nodes": 2200, "warmup": 0, "imputer_params": {"clusters": 2000}},
+        {"pending": 1000, "labelled": 80, "decided": 3},
+        {"max_nodes": 1100, "warmup": 0, "imputer_params": {"clusters": 1000}},
     ),
     "imputation by a network": ("bilinucb-gcn", 20, 600, 600, {"labelled": 80, "decided": 6}, {"max_nodes": 500}),
     "imputation at random": ("ilinucb-random", 20, 600, 600, {"labelled": 80, "decided": 6}, {"max_nodes": 500}),
@@ -100,3 +103,45 @@ def test_the_estimate_is_what_an_agent_takes_at_most(shape):
     assert found["measured"] > 100e6, "so much that other memory of the process does not matter"
     assert found["measured"] <= 1.3 * found["estimate"]
     assert found["estimate"] <= 1.3 * found["measured"]
+
+
+@pytest.mark.parametrize(
+    ("name", "params"), [("linucb", {}), ("viewucb", {"hops": 1}), ("bilinucb-random", {}), ("rogcn", {"hidden": 2048})]
+)
+def test_features_grow_within_the_limit_copies_included(name, params):
+    found = memory_kit.measure("growing", name=name, arms=6, limit=200e6, features=500, step=97, params=params)
+    assert found["measured"] <= 1.3 * 200e6
+    assert found["features"] >= 2 * 500, "it grows as long as there is room"
+    assert "arms and" in found["refusal"]
+    assert found["refusal"].endswith("; memory_limit is 200 MB")
+    assert found["unchanged"]
+
+
+def test_contexts_without_end_are_refused_before_memory_is_short():
+    agent = taciturn.LinUCB(arms=2, memory_limit=200_000)
+    with pytest.raises(TaciturnError, match=r"2 arms and 5 features takes about .* contexts; memory_limit is 200 kB"):
+        for _ in range(10_000):
+            agent.decide(np.ones(5))
+    held, next_id = len(agent.decisions), agent.next_id
+    assert agent.memory_in_use() <= 200_000
+    with pytest.raises(TaciturnError, match="memory_limit"):
+        agent.decide_batch(np.ones((10, 5)))
+    assert (len(agent.decisions), agent.next_id) == (held, next_id), "nothing has changed"
+    agent.feedback(0, 1)
+
+
+def test_the_same_contexts_are_refused_after_loading(tmp_path):
+    """Whether memory is checked does not depend on what was allocated: a replay from a snapshot decides alike."""
+    counts = []
+    for saved_at in (None, 100, 333):
+        agent = taciturn.LinUCB(arms=2, memory_limit=200_000)
+        try:
+            while agent.next_id < 10_000:
+                agent.decide(np.ones(5))
+                if agent.next_id == saved_at:
+                    agent.save(tmp_path / "agent")
+                    agent = taciturn.load(tmp_path / "agent")
+        except TaciturnError:
+            counts.append(agent.next_id)
+    assert len(counts) == 3
+    assert len(set(counts)) == 1

@@ -194,7 +194,8 @@ def test_bodies_have_the_declared_type_and_size(web):
 
 
 def test_every_limit_is_enforced(web):
-    ask = web({"dimension": 3, "batch": 2, "arms": 2, "agents": 1, "pending": 2, "waiting": 1, "nodes": 100})
+    limits = {"dimension": 3, "batch": 2, "edges": 2, "arms": 2, "agents": 1, "pending": 2, "waiting": 1, "nodes": 100}
+    ask = web(limits)
     problem(ask("POST", "/v1/agents", json=CREATE | {"arms": 3}), 422, "validation-error", "arms")
     for name in ("../x", "x\n", "", "X", "x" * 65):
         problem(ask("POST", "/v1/agents", json=CREATE | {"name": name}), 422, "validation-error", "name")

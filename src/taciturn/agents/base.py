@@ -263,8 +263,8 @@ class BaseAgent(ABC):
 
         Arguments:
             x: a 1-d array, a sparse matrix of one row, or {feature: value}.
-            neighbors: where you have a graph, the ids of earlier decisions and `warm_start` rows next to this one.
-                Without it the context is linked to its k nearest among those that were also given without.
+            neighbors: where you have a graph, the ids of earlier decisions and `warm_start` rows next to this one, at
+                most 1000. Without it the context is linked to its k nearest among those that were also given without.
             allowed: the arms that can be chosen this time; all that are not retired if None.
             at: the time, in any unit, if `expire_after` is to be counted in it; otherwise decisions are counted.
         """

@@ -13,6 +13,9 @@ from taciturn.validate import WHOLE, shown, undirected_edges
 MAX_ARMS = 1_000_000
 """How many arms there can be."""
 
+MAX_NEIGHBORS = 1000
+"""How many neighbors can be given with a context: views and networks read all of them at every step."""
+
 
 def arm_names(arms: Any) -> tuple[Arm, ...]:
     """The names that the parameter `arms` stands for."""
@@ -82,7 +85,10 @@ def known_ids(neighbors: Sequence[int] | None, count: int) -> list[int] | None:
         return None
     if not isinstance(neighbors, Iterable):
         raise UnknownDecision(f"neighbors={neighbors!r} is not allowed; a list of ids is")
-    return sorted({known_id(id, count) for id in neighbors})
+    ids = sorted({known_id(id, count) for id in neighbors})
+    if len(ids) > MAX_NEIGHBORS:
+        raise TaciturnError(f"a context with {len(ids)} neighbors; at most {MAX_NEIGHBORS} are allowed")
+    return ids
 
 
 def reward_of(reward: object) -> float | None:

@@ -16,7 +16,10 @@ CG_STEPS = 4
 """Steps of conjugate gradients in a solve, which starts from the solution before."""
 
 CHUNK = 256
-"""How many contexts are rescaled in one deferred step."""
+"""How many contexts at most are rescaled in one deferred step."""
+
+EDGES_PER_STEP = 2**22
+"""About how many edges are followed in one deferred step: in a dense graph fewer contexts are rescaled."""
 
 STALE_SHARE = 10
 """All scales are recomputed once the contexts have grown by 1/10: until then they hardly change."""
@@ -87,8 +90,15 @@ class CGSolver(Part):
         """One piece of a solve that is under way or due; False if neither."""
         if self._stage == 0 and not self._is_due(self._contexts.count):
             return False
-        self._solve_step(CHUNK)
+        self._solve_step(self._affordable_chunk())
         return True
+
+    def _affordable_chunk(self) -> int:
+        """How many contexts to rescale in one step; of each, all edges within its reach are followed in every view."""
+        edges = len(self._graph.adjacency.columns)
+        degree = edges / max(self._contexts.count, 1)
+        followed = sum(min(degree**hops, edges) for hops in range(1, self._n_views))
+        return max(1, min(CHUNK, int(EDGES_PER_STEP / max(followed, 1))))
 
     def after_warm_start(self) -> None:
         """Solve with all scales made anew."""

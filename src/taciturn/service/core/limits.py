@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from taciturn.agents.base import BaseAgent
+from taciturn.agents.validation import MAX_NEIGHBORS
 from taciturn.service.core.contexts import MAX_EXACT, feature_count, is_sparse
 from taciturn.service.core.errors import LimitExceeded, ValidationError
 from taciturn.service.core.operations import NAME, AddArm, Create, DecideRequest, Import
@@ -22,6 +23,7 @@ class Limits:
         body, file: bytes of a request, and of an agent's file.
         dimension: features of an agent's contexts.
         batch: contexts or rewards in one request.
+        edges: neighbors given in one request, for all of its contexts together.
         arms, agents: arms of an agent, and agents of the service.
         pending: decisions of an agent without feedback; beyond it the oldest become silent.
         expire_after: the default of an agent's `expire_after`: seconds until a decision without feedback is silent.
@@ -41,6 +43,7 @@ class Limits:
     file: int = 64_000_000
     dimension: int = 100_000
     batch: int = 1_000
+    edges: int = 10_000
     arms: int = 1_000
     agents: int = 100
     pending: int = 50_000
@@ -62,8 +65,18 @@ class Limits:
             raise ValidationError(f"{len(contexts)} contexts in one request; {self.batch} are allowed", "contexts")
         if max(map(feature_count, contexts)) > self.dimension:
             raise ValidationError(f"a context has more than {self.dimension} features", _field(request))
-        if request.neighbors and request.single and len(request.neighbors) > self.batch:
-            raise ValidationError(f"{len(request.neighbors)} neighbors; {self.batch} are allowed", "neighbors")
+        self._check_neighbors(request)
+
+    def _check_neighbors(self, request: DecideRequest) -> None:
+        """Check how many neighbors a request gives, for one context and for all together."""
+        given: list[Any] = request.neighbors or []
+        counts = [len(given)] if request.single else [len(ids) for ids in given if isinstance(ids, list)]
+        if max(counts, default=0) > MAX_NEIGHBORS:
+            message = f"{max(counts)} neighbors of a context; {MAX_NEIGHBORS} are allowed"
+            raise ValidationError(message, "neighbors")
+        if sum(counts) > self.edges:
+            message = f"{sum(counts)} neighbors in one request; {self.edges} are allowed for all contexts together"
+            raise ValidationError(message, "neighbors")
 
     def max_pending(self, agent: BaseAgent) -> int:
         """How many decisions of an agent can wait for their feedback, so that none of them is evicted."""
