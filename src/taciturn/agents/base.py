@@ -537,8 +537,9 @@ class BaseAgent(ABC):
             return
         limit = machine_memory() if self.memory_limit is None else self.memory_limit
         table, parts, capacity = self._table, self._parts, self.max_nodes or 0
-        soon = table.count + len(rows) + memory.CHECK_EVERY
-        n_nodes = max(soon, capacity) if grows else min(soon, capacity or soon)
+        count = table.count + len(rows)
+        soon = count + memory.CHECK_EVERY
+        n_nodes = max(count, capacity) if grows else min(soon, capacity or soon)
         needed = self._peak_memory(memory.sizes_with(table, n_arms, n_features, n_nodes, rows))
         if grows and self.n_features:
             now = memory.sizes_with(table, n_arms, n_features, table.count, rows)

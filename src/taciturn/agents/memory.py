@@ -6,7 +6,7 @@ from taciturn.agents.parts.part import Part, Sizes
 from taciturn.agents.table import NodeTable
 from taciturn.contracts import SparseRow
 
-CHECK_EVERY = 16
+CHECK_EVERY = 64
 """Memory is checked where an id is a multiple of this. It depends on ids alone, so that a replay checks alike."""
 
 
