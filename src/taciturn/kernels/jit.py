@@ -1,27 +1,121 @@
-"""The two decorators that compile a kernel with numba.
+"""The two decorators that compile a kernel with numba, and what is said while they compile.
 
-Compiled code is cached beside its source file, and only a change of that file invalidates it: numba does not notice a
-change in a kernel imported from another file. Kernels that call each other therefore stay in one file. After a change
-of the options here, the caches (``__pycache__/*.nbi``, ``*.nbc``) have to be deleted.
+Compiled code is cached beside its source file, or in the user's cache folder where that cannot be written to, and only
+a change of that file invalidates it: numba does not notice a change in a kernel imported from another file. Kernels
+that call each other therefore stay in one file. After a change of the options here, the caches (``__pycache__/*.nbi``,
+``*.nbc``) have to be deleted.
 
 Kernels release the interpreter's lock, so that other threads go on meanwhile. They work on the arrays they are given
 and on what they allocate; agents are used by one thread at a time, and no two of them share an array.
 """
 
+import sys
+import threading
+import time
 from collections.abc import Callable
-from typing import TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
+from numba.core.caching import FunctionCache
 
 Function = TypeVar("Function", bound=Callable[..., object])
+
+PATIENCE = 1.0
+"""Seconds of compiling after which `NOTE` is written to stderr."""
+
+NOTE = "taciturn compiles its kernels once, which takes about 20 s at the first use of an agent"
+UNCACHED = (
+    "taciturn cannot write its compiled kernels to any folder, so every process compiles them anew; "
+    "set NUMBA_CACHE_DIR to a folder that can be written to"
+)
 
 
 def kernel(function: Function) -> Function:
     """Compile with IEEE semantics: sums keep their written order, so equal inputs give equal bits."""
-    return cast("Function", numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return cast("Function", numba.njit(**options(function))(function))
 
 
 def fast_kernel(function: Function) -> Function:
     """Compile with fused multiply-add and reordered sums, which vectorize; NaN and infinity keep their meaning."""
     flags = {"contract", "reassoc", "nsz"}
-    return cast("Function", numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function))
+    return cast("Function", numba.njit(fastmath=flags, **options(function))(function))
+
+
+def options(function: Callable[..., object]) -> dict[str, Any]:
+    """The options of every kernel."""
+    return {"cache": can_cache(function), "nogil": True, "error_model": "numpy"}
+
+
+_CACHED_FOLDERS: dict[Path, bool] = {}
+
+
+def can_cache(function: Callable[..., object]) -> bool:
+    """Whether numba has a folder to keep the compiled function in; the first time that it has none, a line says so."""
+    folder = Path(function.__code__.co_filename).parent
+    if folder not in _CACHED_FOLDERS:
+        try:
+            FunctionCache(function)  # type: ignore[no-untyped-call]
+            _CACHED_FOLDERS[folder] = True
+        except (RuntimeError, OSError):
+            if False not in _CACHED_FOLDERS.values():
+                _write_line(UNCACHED)
+            _CACHED_FOLDERS[folder] = False
+    return _CACHED_FOLDERS[folder]
+
+
+def _write_line(text: str) -> None:
+    if sys.stderr is not None:  # it is None where a program has no console
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+class CompileNote(event.Listener):
+    """Writes one line in the life of a process, once its kernels have been compiling for `PATIENCE` seconds.
+
+    Nothing is written where kernels come from the cache: numba reports only what it compiles.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0  # kernels compile those that they call
+        self._started = self._spent = 0.0
+        self._timer: threading.Timer | None = None
+        self.written = False
+
+    def on_start(self, event: Any) -> None:
+        """Write the line in a while, if this one takes long enough."""
+        if self.written or not _is_ours(event):
+            return
+        self._depth += 1
+        if self._depth == 1:
+            self._started = time.monotonic()
+            self._timer = threading.Timer(PATIENCE - self._spent, self._write)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: Any) -> None:
+        """Add up the time; many kernels that compile quickly take long together."""
+        if self._timer is None or not _is_ours(event):
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            self._timer.cancel()
+            self._timer = None
+            self._spent += time.monotonic() - self._started
+            if self._spent >= PATIENCE:
+                self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            if not self.written:
+                self.written = True
+                _write_line(NOTE)
+
+
+def _is_ours(event: Any) -> bool:
+    return str(event.data["dispatcher"].py_func.__module__).startswith("taciturn.")
+
+
+event.register("numba:compile", CompileNote())  # type: ignore[no-untyped-call]

@@ -1,0 +1,140 @@
+"""What is said while kernels compile, and that nothing compiles once they have been."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from taciturn.kernels import jit
+
+RUN = """
+import sys
+from taciturn.kernels import jit
+jit.PATIENCE = float(sys.argv[1])
+import taciturn
+agent = taciturn.LinUCB(arms=2)
+agent.feedback(agent.decide([1.0, 0.0, 0.0, 0.0, 0.0]).id, 1)
+"""
+
+
+def run(program, *arguments, **variables):
+    """Run a program with other variables of the environment; returns the lines of its stderr."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | variables)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stderr.splitlines()
+
+
+def test_compiling_is_noted_once_and_what_is_cached_is_not(tmp_path):
+    assert run(RUN, 0, NUMBA_CACHE_DIR=str(tmp_path)) == [jit.NOTE]
+    assert run(RUN, 0, NUMBA_CACHE_DIR=str(tmp_path)) == []
+
+
+def test_compiling_that_is_quicker_than_people_notice_is_not_noted(tmp_path):
+    assert run(RUN, 1e6, NUMBA_CACHE_DIR=str(tmp_path)) == []
+
+
+class Event:
+    """An event of numba for a kernel of some module."""
+
+    def __init__(self, module):
+        def compiled(): ...
+
+        compiled.__module__ = module
+        self.data = {"dispatcher": type("Dispatcher", (), {"py_func": staticmethod(compiled)})}
+
+
+def test_only_kernels_of_taciturn_are_noted_and_only_once(monkeypatch, capsys):
+    monkeypatch.setattr(jit, "PATIENCE", 0.0)
+    note = jit.CompileNote()
+    note.on_start(Event("somebody.else"))
+    note.on_end(Event("somebody.else"))
+    assert capsys.readouterr().err == ""
+    for _ in range(3):
+        note.on_start(Event("taciturn.kernels.knn"))
+        note.on_start(Event("taciturn.kernels.knn"))  # one that it calls
+        note.on_end(Event("taciturn.kernels.knn"))
+        note.on_end(Event("taciturn.kernels.knn"))
+    assert capsys.readouterr().err == jit.NOTE + "\n"
+
+
+UNWRITABLE = (
+    """
+import sys
+from numba.core import caching
+caching.InTreeCacheLocator.get_cache_path = lambda self: "/dev/null/in-tree"  # as in a read-only installation
+"""
+    + RUN
+    + """
+print(agent.decide([1.0, 0.0, 0.0, 0.0, 0.0]).arm)
+"""
+)
+
+
+def test_kernels_work_where_nothing_can_be_cached_and_one_line_says_so():
+    """numba raised: "cannot cache function"."""
+    nowhere = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": "/dev/null/cache", "NUMBA_CACHE_DIR": "/dev/null/numba"}
+    assert run(UNWRITABLE, 1e6, **nowhere) == [jit.UNCACHED]
+
+
+def test_a_folder_of_the_user_is_used_where_the_package_is_read_only(tmp_path):
+    nowhere = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": ""}
+    assert run(UNWRITABLE, 1e6, **nowhere) == []
+    assert list(tmp_path.rglob("*.nbi"))
+
+
+def test_whether_code_can_be_cached_is_asked_once_a_folder(monkeypatch, capsys):
+    asked = []
+
+    def refuse(function):
+        asked.append(function)
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(jit, "_CACHED_FOLDERS", {})
+    monkeypatch.setattr(jit, "FunctionCache", refuse)
+    assert [jit.can_cache(function) for function in (run, run)] == [False, False]
+    assert not jit.can_cache(Path.exists)
+    assert len(asked) == 2
+    assert capsys.readouterr().err == jit.UNCACHED + "\n"
+
+
+WARM = """
+import sys
+import numpy as np
+from taciturn.agents import storage
+from taciturn.agents.warm import compile_kernels
+from taciturn.registry import make
+
+def compiled():
+    modules = [module for name, module in sys.modules.items() if name.startswith("taciturn.kernels.")]
+    kernels = {value for module in modules for value in vars(module).values() if hasattr(value, "signatures")}
+    return {(kernel.py_func.__qualname__, str(signature)) for kernel in kernels for signature in kernel.signatures}
+
+compile_kernels([sys.argv[1]])
+before = compiled()
+agent = make(sys.argv[1], arms=3, expire_after=3, max_nodes=20, epsilon=0.1)
+rng = np.random.default_rng(1)
+agent.warm_start(np.eye(3), [0, 1, 2])
+for step in range(40):
+    x = rng.random(3) * (rng.random(3) < 0.7)
+    decision = agent.decide(x, [agent.next_id - 1] if step % 7 == 0 else None)
+    if step % 3:
+        agent.feedback(decision.id, step % 2)
+        agent.feedback(decision.id, 0.5)
+agent.defer_training()
+agent = storage.loads(storage.dumps(agent), "agent")
+agent.decide_batch(rng.random((5, 3)))
+agent.train_pending(50)
+agent.explain(agent.next_id - 1)
+agent.add_arm("d", like=0)
+agent.withdraw(agent.decide(np.ones(3)).id)
+more = sorted(compiled() - before)
+assert before and not more, more
+"""
+
+
+@pytest.mark.parametrize("kind", ["linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb", "viewucb"])
+def test_nothing_is_left_to_compile_after_the_kernels_of_a_kind_were_compiled(kind):
+    run(WARM, kind)
