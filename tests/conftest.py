@@ -25,6 +25,7 @@ SLOW_TESTS = (
     "agents/test_arms.py::test_arms_are_chosen_as_often_as_their_propensities_say",  # counts thousands of choices
     "agents/test_bounds.py::test_a_number_out_of_bounds_is_refused_in_one_line_that_names_it",  # every parameter
     "agents/test_bounds.py::test_the_largest_contexts",  # long runs of every agent
+    "agents/test_forged_files.py::test_a_forgery",  # loads thousands of files
     "agents/test_every_agent.py::test_every_agent_passes[paper",  # the default settings are checked always
     "agents/test_every_agent.py::test_every_agent_passes_with_several_right_arms",
     "agents/test_eviction.py::test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run",  # long runs

@@ -437,6 +437,6 @@ def test_contexts_in_a_file_are_as_small_as_contexts_may_be():
     agent = taciturn.ViewUCB(arms=2)
     agent.decide({"x": 1.0})
     state = copy.deepcopy(agent.state_dict())
-    state["parts"]["unit_contexts"]["values"][0] = 1e30
+    state["table"]["contexts"]["values"][0] = 1e30
     with pytest.raises(ValueError, match="values are not allowed"):
         taciturn.ViewUCB.from_state_dict(state)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from taciturn.agents import diagnostics, memory, storage, validation
 from taciturn.agents.decisions import Decisions
 from taciturn.agents.lifecycle import Example, Lifecycle, check_settings
-from taciturn.agents.parts.part import Part, Scores, Sizes, require
+from taciturn.agents.parts.part import MAX_COUNT, Part, Scores, Sizes, require
 from taciturn.agents.policy import Policy
 from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
@@ -615,13 +615,18 @@ class BaseAgent(ABC):
         sizes = len(names), int(state["n_features"]), len(state["table"]["columns"]["id"])
         self._contexts.load_state_dict(state["table"]["contexts"], *sizes)
         table.load_state_dict(state["table"]["columns"], len(names), sizes[-1])
-        table.next_id = int(state["table"]["next_id"])
+        next_id, n_features = state["table"]["next_id"], state["n_features"]
+        require(type(next_id) is int and 0 <= next_id < MAX_COUNT, "the next id is not a count")
+        require(type(n_features) is int and 0 <= n_features <= MAX_FEATURES, "the number of features is not one")
+        require(n_features or not sizes[-1], "there are contexts without features")
+        table.next_id = next_id
         table.check()
         self._policy.load_state_dict(state["policy"], *sizes)
         self._lifecycle.load_state_dict(state["lifecycle"], *sizes)
         self._reader.load(self.n_features or None, state["feature_names"])
         for name, generator in self._generators().items():
             generator.bit_generator.state = state["random"][name]
-        self.defer_training(on=bool(state["deferred"]))
+        check_choice("deferred", state["deferred"], (True, False))
+        self.defer_training(on=state["deferred"])
         if self.n_features:
             parts.load_state_dict(state["parts"], *sizes)

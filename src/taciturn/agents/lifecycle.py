@@ -9,13 +9,13 @@ would have learned from the last feedback of each decision alone.
 """
 
 from collections.abc import Callable, Iterator
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.diagnostics import FeedbackStats
-from taciturn.agents.parts.part import Part
+from taciturn.agents.parts.part import Part, require
 from taciturn.agents.table import PENDING, REWARDED, SILENT, NodeTable
 from taciturn.agents.validation import known_id
 from taciturn.errors import ForgottenDecision, TaciturnError
@@ -122,6 +122,14 @@ class Lifecycle(Part):
         if self._settings.max_nodes is not None and self._settings.forget == "reservoir":
             return float(self._rng.random())
         return self._table.next_id
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take counts and the time over; nodes that expire are in the table."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        clock = self.clock
+        timed = type(clock) is float and abs(clock) <= LARGEST_TIME
+        require(clock is None or timed, "the time is not allowed")
+        require(self._first_unexpired <= n_nodes, "the first decision that can expire is not there")
 
     # Feedback.
 

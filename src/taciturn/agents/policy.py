@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Part, require
+from taciturn.agents.parts.part import MAX_COUNT, Part, in_range, require
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -62,4 +62,5 @@ class Policy(Part):
         """At least one arm can be chosen."""
         super().load_state_dict(state, n_arms, n_features, n_nodes)
         require(self.active.any(), "all arms are retired")
+        require(in_range(self.times_chosen.data, 0, MAX_COUNT), "arms were chosen less than never")
         self.selectable = None if self.active.all() else self.active

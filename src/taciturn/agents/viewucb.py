@@ -1,6 +1,7 @@
 """ViewUCB: several views of a context over the graph, each weighted as it has proved right."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,26 @@ SHARED_AT_ONCE = 256
 
 ABSENT = -1e3
 """The view scores of an arm that was not there: a probability of zero."""
+
+
+def unit_row(row: SparseRow) -> SparseRow:
+    """A context at unit length; one without entries stays as it is."""
+    length = np.sqrt((row.values**2).sum())
+    return SparseRow(row.columns, row.values / length if length > 0 else row.values)
+
+
+class UnitRows(RowStore):
+    """The contexts at unit length."""
+
+    def __init__(self, contexts: RowStore) -> None:
+        super().__init__()
+        self._of = contexts
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Make the rows anew from the contexts, whatever a file says of them."""
+        self.count, self.n_features = 0, n_features
+        for node in range(n_nodes):
+            self.append(unit_row(self._of[node]))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -84,7 +105,7 @@ class ViewUCB(BaseAgent):
         # The arm that turned out wrong, or −1.
         self._rejected_arm = table.column("rejected_arm", np.int32, fill=-1, below="arm")
         self._view_scores = table.column("view_scores", np.float32, n_views, "arm", fill=np.nan, new_arm=ABSENT)
-        self._unit = RowStore()  # the contexts at unit length
+        self._unit = UnitRows(self._contexts)
         self._graph = NodeGraph(self._unit, self.neighbors)
         self._ridge = ArmRidge(self._unit, self._lifecycle, self.ridge)
         self._view_weights = ViewWeights(n_views, exclusive=self.one_right_arm)
@@ -108,9 +129,7 @@ class ViewUCB(BaseAgent):
         }
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
-        columns, values = self._contexts[node]
-        length = np.sqrt((values**2).sum())
-        values = values / length if length > 0 else values
+        columns, values = unit_row(self._contexts[node])
         self._unit.append(SparseRow(columns, values))
         self._graph.add(node, neighbors)
         theta, projected = self._solver.unit_theta.data, self._solver.projected.data[node]

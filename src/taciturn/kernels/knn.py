@@ -202,6 +202,17 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> None:
 
 
 @kernel
+def measure(lists: Lists, rows: CSR, nodes: Columns, listed: int) -> None:
+    """Write the squared norms of all nodes, and the distances to the first `listed` of their lists, as `insert` does."""
+    for i in range(nodes.shape[0]):
+        lists.norms2[i] = 0.0
+        for p in range(rows.indptr[nodes[i]], rows.indptr[nodes[i] + 1]):
+            lists.norms2[i] += rows.values[p] * rows.values[p]
+        for a in range(listed):
+            lists.distances[i, a] = _squared_distance(rows, nodes[i], nodes[lists.neighbors[i, a]])
+
+
+@kernel
 def remove(lists: Lists, index_now: Columns, count: int, k: int) -> Ints:
     """Take evicted nodes out of the lists of the `count` that are left, and return the nodes that know fewer than k.
 

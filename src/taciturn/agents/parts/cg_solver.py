@@ -206,10 +206,12 @@ class CGSolver(Part):
         self._cg = None if cg is None else views.CGState(*(cg[name] for name in views.CGState._fields))
         shape = (n_features, self._n_views * n_arms)
         for held, wanted in zip(self._cg or (), (shape, shape, shape[1:]), strict=cg is not None):
-            require(is_array(held, np.float32, *wanted), "conjugate gradients do not fit")
+            require(is_array(held, np.float32, *wanted) and np.isfinite(held).all(), "conjugate gradients do not fit")
         within = first_cg < self._stage <= first_cg + CG_STEPS
         require(self._stage >= 0 and (cg is not None or not within), "the stage of the solve is not sound")
-        require(0 <= self._scaled_to <= n_nodes and self.solved_at >= 0, "the numbers of contexts are not sound")
+        require(self._stage <= first_cg + CG_STEPS + 1, "the stage of the solve is not sound")
+        counts = self._scaled_to, self._scaled_at, self.solved_at
+        require(max(counts) <= n_nodes, "the numbers of contexts are not sound")
 
 
 def _flat(array: Array) -> NDArray[np.float32]:

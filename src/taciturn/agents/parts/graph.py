@@ -143,6 +143,16 @@ class NodeGraph(Part):
             short = knn.equal_rows_together(rows, nodes, short)
             knn.refill(self._knn_lists(), self._up_to_date_index(len(nodes)), rows, nodes, short)
 
+    def _restore_distances(self, listed: int) -> None:
+        """Distances and squares from the rows, whatever a file says of them."""
+        count = self._slots.count
+        lists, distances = self._lists.data, self._distances.data
+        knn.measure(self._knn_lists(), self._contexts.rows, self._nodes.data[:count], listed)
+        self._reach.data[:] = distances[:, self._k - 1]
+        require((distances[:, 1:] >= distances[:, :-1]).all(), "the lists of neighbors are not in order")
+        own = np.arange(count)[:, None]
+        require((lists != own).all(), "a context is its own neighbor")
+
     def nbytes(self, sizes: Sizes) -> float:
         """A slot a context, the edges that were given (as many a context as so far), Â and the index."""
         edges = sizes._replace(nodes=self._expected_edges(sizes))
@@ -183,15 +193,16 @@ class NodeGraph(Part):
         require(is_array(slots["distances"], np.float64, count, k), "the distances do not fit")
         require(in_range(slots["lists"], -1, count), "slots do not fit")
         require(in_range(slots["lists"][:, :listed], 0, count), "the lists of neighbors are too short")
-        distances = slots["distances"][:, :listed], slots["squares"]
-        require(all((held >= 0).all() and np.isfinite(held).all() for held in distances), "distances are not finite")
+        require((slots["lists"][:, listed:] == -1).all(), "the lists of neighbors are too long")
+        require((np.diff(slots["nodes"]) > 0).all(), "slots are not in the order of nodes")
         for name, fill in (("lists", -1), ("distances", np.inf)):
             slots[name] = np.pad(slots[name], ((0, 0), (0, SPARE)), constant_values=fill)
-            slots[name][:, listed:] = fill
-        slots |= {"known": np.full(count, listed, np.int32), "reach": slots["distances"][:, k - 1].copy()}
+        slots["distances"][:, listed:] = np.inf
+        slots |= {"known": np.full(count, listed, np.int32), "reach": np.full(count, np.inf)}
         self._slots.load_state_dict(slots, 0, count)
         self._edges.load_state_dict(edges, 0, len(edges["sources"]))
         require(in_range(slots["nodes"], 0, n_nodes), "slots do not fit")
+        self._restore_distances(listed)
         require(in_range(edges["sources"], 0, n_nodes) and in_range(edges["targets"], 0, n_nodes), "edges do not fit")
         self._n_nodes = n_nodes
         self._adjacency = self._index = None

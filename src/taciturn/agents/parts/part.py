@@ -13,6 +13,9 @@ Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 AXES = ("node", "arm", "feature")
 
+MAX_COUNT = 2**62
+"""Counts in files are below this, so that sums of them are exact in 64 bits."""
+
 Nearby = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Nodes and how close they are."""
 
@@ -55,6 +58,16 @@ def require(condition: object, problem: str) -> None:
     """Raise `ValueError` unless a condition holds: what a file says does not fit together."""
     if not condition:
         raise ValueError(problem)
+
+
+def check_plain(name: str, value: object, held: object) -> None:
+    """Raise `ValueError` unless a plain value in a file can take the place of one: a count, a float or a truth."""
+    if isinstance(held, bool | int | float):
+        require(type(value) is type(held), f"{name} is {value!r:.40}; a {type(held).__name__} is needed")
+    if isinstance(held, int):
+        require(isinstance(value, int) and 0 <= value < MAX_COUNT, f"{name} is not a count")
+    if isinstance(held, float):
+        require(isinstance(value, float) and math.isfinite(value), f"{name} is not finite")
 
 
 class Array:
@@ -112,6 +125,10 @@ class Array:
         if self._below is not None:
             below = sizes["arm"] if isinstance(self._below, str) else self._below
             require(in_range(data, int(self.fill), below), f"array {name} is out of range")
+        if data.dtype.kind == "f":
+            known = np.isfinite(data) if "node" in self.axes else ~np.isnan(data)  # moments of networks may overflow
+            kept = np.isnan(data) if np.isnan(self.fill) else data == self.fill
+            require((known | kept).all(), f"array {name} is not finite")
         self.data = data
 
 
@@ -228,6 +245,7 @@ class Part:
         missing = (self.SAVED.keys() | self._arrays.keys() | self._children.keys()) - state.keys()
         require(not missing, f"{', '.join(sorted(missing))} is missing")
         for key, attribute in self.SAVED.items():
+            check_plain(key, state[key], getattr(self, attribute, None))
             setattr(self, attribute, state[key])
         for name, array in self._arrays.items():
             array.load(name, state[name], {"arm": n_arms, "feature": n_features})

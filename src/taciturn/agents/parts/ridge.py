@@ -147,7 +147,8 @@ class ArmRidge(Part):
             in_range(held.counts, 0, block) and is_array(state["copied"], np.bool_, n_arms),
             "the counts of the regressions do not fit",
         )
-        self.state, self._copied = held, state["copied"]
+        require(all(np.isfinite(array).all() for array in held), "the regressions are not finite")
+        self.state, self._copied = held._replace(scale=np.array([1.0 / self._ridge_weight])), state["copied"]
 
 
 class WarmUp(Part):

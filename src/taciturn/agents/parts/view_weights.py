@@ -1,9 +1,11 @@
 """How much each view counts: a small regression of the answers that came on what the views had scored before."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Part
+from taciturn.agents.parts.part import Part, require
 from taciturn.kernels import views
 
 Floats = NDArray[np.float64]
@@ -39,6 +41,11 @@ class ViewWeights(Part):
         """Equal weights, no biases."""
         super().allocate(n_arms, n_features)
         self.beta.data = self._initial.copy()
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Weights are finite."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        require(np.isfinite(self.beta.data).all() and np.isfinite(self.bias.data).all(), "weights are not finite")
 
     def probabilities(self, view_scores: NDArray[np.float32]) -> Floats:
         """(…, K) for scores (…, V, K)."""

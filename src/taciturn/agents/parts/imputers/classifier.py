@@ -30,6 +30,12 @@ class ClassifierImputer(BaseImputer):
 
     estimator: Any
 
+    def __post_init__(self) -> None:
+        """Check what stands for a classifier."""
+        able = hasattr(self.estimator, "partial_fit") and hasattr(self.estimator, "predict_proba")
+        if isinstance(self.estimator, type) or not able:
+            raise TaciturnError(f"{self.estimator!r:.100} is no classifier with partial_fit and predict_proba")
+
     def build(self, table: NodeTable, rng: np.random.Generator) -> Part:
         """A label for each context."""
         super().build(table, rng)
@@ -99,5 +105,7 @@ class ClassifierImputer(BaseImputer):
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take the estimator over."""
+        given = self.estimator
         super().load_state_dict(state, n_arms, n_features, n_nodes)
-        require(0 < self._width <= n_features, "the classifier has other features")
+        require(type(self.estimator) is type(given), "the classifier is another")
+        require(type(self._width) is int and 0 < self._width <= n_features, "the classifier has other features")

@@ -8,11 +8,28 @@ from sklearn.cluster import MiniBatchKMeans
 
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers.base import BaseImputer
-from taciturn.agents.parts.part import Part, Sizes, is_array, require
+from taciturn.agents.parts.part import MAX_COUNT, Part, Sizes, in_range, is_array, require
 from taciturn.agents.table import NodeTable
-from taciturn.validate import check_number
+from taciturn.validate import LARGEST, check_number
 
 MAX_THREADS = 1024
+
+FITTED: dict[str, Any] = {
+    "n_features_in_": int,
+    "n_steps_": int,
+    "_tol": (int, float),
+    "_n_init": int,
+    "_batch_size": int,
+    "_init_size": int,
+    "_n_threads": int,
+    "_n_since_last_reassign": int,
+    "_n_features_out": int,
+    "inertia_": float,
+    "_random_state": np.random.RandomState,
+}
+"""What scikit-learn adds to k-means when it is fitted, beside arrays."""
+
+FITTED_ARRAYS = frozenset({"cluster_centers_", "_counts", "labels_"})
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,13 +103,27 @@ class KMeansImputer(BaseImputer):
         super().load_state_dict(state, n_arms, n_features, n_nodes)
         require(isinstance(self._kmeans, MiniBatchKMeans), "k-means does not fit")
         held = vars(self._kmeans)
-        settings = MiniBatchKMeans(self.clusters, n_init=1, random_state=held.get("random_state")).get_params()
+        seed = held.get("random_state")
+        require(type(seed) is int and 0 <= seed < 2**32, "k-means has no seed")
+        settings = MiniBatchKMeans(self.clusters, n_init=1, random_state=seed).get_params()
         for name, value in settings.items():  # a later scikit-learn may have settings that the file lacks
-            require(held.setdefault(name, value) == value, f"k-means has another {name}")
-        if "cluster_centers_" in held:
-            centers, counts = held["cluster_centers_"], held["_counts"]
-            require(is_array(centers, np.float64, self.clusters, n_features), "centers do not fit")
-            require(is_array(counts, np.float64, self.clusters), "counts do not fit")
-            require(np.isfinite(centers).all() and np.isfinite(counts).all(), "centers are not finite")
-            require(held["n_features_in_"] == n_features, "k-means has other features")
-            require(1 <= held["_n_threads"] <= MAX_THREADS, "k-means has too many threads")
+            found = held.setdefault(name, value)
+            require(type(found) is type(value) and found == value, f"k-means has another {name}")
+        more = held.keys() - settings.keys()
+        if more:
+            require(more <= {*FITTED, *FITTED_ARRAYS} and more >= FITTED_ARRAYS, f"k-means has {sorted(more)}")
+            self._check_fitted(held, n_features)
+
+    def _check_fitted(self, held: dict[str, Any], n_features: int) -> None:
+        """What scikit-learn adds to k-means when it is fitted."""
+        for name, kind in FITTED.items():
+            require(isinstance(held.get(name), kind), f"k-means has another {name}")
+        centers, counts, labels = (held[name] for name in ("cluster_centers_", "_counts", "labels_"))
+        require(is_array(centers, np.float64, self.clusters, n_features), "centers do not fit")
+        require(is_array(counts, np.float64, self.clusters) and (counts >= 0).all(), "counts do not fit")
+        require(is_array(labels, np.int32, -1) and in_range(labels, 0, self.clusters), "labels do not fit")
+        require((np.abs(centers) <= LARGEST).all() and np.isfinite(counts).all(), "centers are not finite")
+        require(held["n_features_in_"] == n_features, "k-means has other features")
+        require(1 <= held["_n_threads"] <= MAX_THREADS, "k-means has too many threads")
+        sizes = [held[name] for name, kind in FITTED.items() if kind is int]
+        require(min(sizes) >= 0 and max(sizes) < MAX_COUNT, "k-means has other counts")
