@@ -155,9 +155,7 @@ def test_a_forgery_of_a_file_that_must_load_for_ever_is_harmless(name):
     assert used > 10
 
 
-@pytest.mark.parametrize(
-    "kind", ["linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "bilinucb-random", "gcnucb", "viewucb"]
-)
+@pytest.mark.parametrize("kind", SERVED_METHODS)
 def test_a_forgery_of_a_new_agent_is_harmless(kind, tmp_path):
     agent = taciturn.make(kind, arms=["a", "b"])
     agent.save(tmp_path / "agent")

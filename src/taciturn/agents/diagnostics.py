@@ -1,11 +1,11 @@
 """Diagnostics: why an arm was chosen, and how an agent is doing."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Nearby, Part
+from taciturn.agents.parts.part import MAX_COUNT, Nearby, Part, in_range, require
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, SILENT, NodeTable, RowStore
 from taciturn.contracts import STATES, Arm, Calibration, Explanation, Health, Neighbor
 
@@ -34,6 +34,12 @@ class FeedbackStats(Part):
         self.corrected = self.late = self.expired = self.withdrawn = self.forgotten = self.evicted_pending = 0
         self._squared_error = 0.0
         self._bins = self.array("bins", np.float64, 3, BINS)  # counts, and sums of imputed and observed
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Counts are from 0, and sums finite."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        bins = self._bins.data
+        require(np.isfinite(bins).all() and in_range(bins[0], 0, MAX_COUNT), "the calibration is not sound")
 
     def record(self, *, corrected: bool, late: bool, imputed: float, reward: float | None) -> None:
         """Feedback replaced a reward (`corrected`) or silence (`late`); `imputed` is what had been learned, or NaN."""

@@ -203,7 +203,7 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> None:
 
 @kernel
 def measure(lists: Lists, rows: CSR, nodes: Columns, listed: int) -> None:
-    """Write the squared norms of all nodes, and the distances to the first `listed` of their lists, as `insert` does."""
+    """Write the squared norms of all nodes, and the distances to the first `listed` in their lists, as `insert`."""
     for i in range(nodes.shape[0]):
         lists.norms2[i] = 0.0
         for p in range(rows.indptr[nodes[i]], rows.indptr[nodes[i] + 1]):
