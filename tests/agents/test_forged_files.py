@@ -10,6 +10,7 @@ import pytest
 import taciturn
 from golden import files
 from taciturn.agents import storage
+from taciturn.service.core.session import SERVED_METHODS
 
 FORGER = """
 import copy, hashlib, json, sys, traceback, warnings

@@ -8,6 +8,7 @@ from pathlib import Path
 from socket import socket
 from typing import Literal
 
+from taciturn.agents.warm import compile_kernels
 from taciturn.errors import TaciturnError
 from taciturn.service.api.access import AccessLog
 from taciturn.service.api.asgi import App, create_app
@@ -26,6 +27,9 @@ from taciturn.service.server import Server, StopSignals, listen
 from taciturn.service.web import add_page
 
 JOURNAL, SNAPSHOTS = "journal.db", "snapshots"
+PREPARED_KINDS = ("viewucb", "linucb")
+"""Kinds of agents whose kernels are compiled before the service is ready; those of others when one is created."""
+
 log = logging.getLogger("taciturn.service")
 
 
@@ -94,6 +98,7 @@ def opened_app(
         snapshot_every=snapshot_every,
         snapshot_seconds=snapshot_seconds,
         background=background,
+        prepare=(lambda: compile_kernels(PREPARED_KINDS)) if background else None,
         marker=folder / "replay.mark",
     )
     files = [folder / JOURNAL, folder / f"{JOURNAL}-wal"] if isinstance(journal, SQLiteJournal) else None

@@ -10,6 +10,10 @@ from taciturn.agents.validation import MAX_NEIGHBORS
 from taciturn.service.core.contexts import MAX_EXACT, feature_count, is_sparse
 from taciturn.service.core.errors import LimitExceeded, ValidationError
 from taciturn.service.core.operations import NAME, AddArm, Create, DecideRequest, Import
+from taciturn.system import format_bytes, machine_memory
+
+MOST_OF_MACHINE = 0.75
+"""The share of the machine's memory that all agents together may take."""
 
 UNCAPPED = frozenset({"seed", "max_nodes", "memory_limit", "expire_after"})
 """Params that the limit `setting` does not apply to."""
@@ -31,6 +35,7 @@ class Limits:
         nodes, memory: upper bounds and defaults of an agent's `max_nodes` and `memory_limit` (bytes). With as many
             contexts as the default, a decision of the recommended agent takes 6 ms of CPU at most in 99 of 100
             (`benchmarks/eviction.py`).
+        total_memory: bytes of all agents together; never more than three quarters of the machine's memory.
         setting: the largest integer among an agent's other params, which are sizes and repetitions.
         seconds: how long a request may take in all.
         connections: open connections; the oldest that wait for a request, or for the rest of one, make room.
@@ -51,6 +56,7 @@ class Limits:
     waiting: int = 10_000
     nodes: int = 20_000
     memory: float = 2e9
+    total_memory: float = 8e9
     setting: int = 10_000
     seconds: float = 30.0
     connections: int = 1_000
@@ -94,6 +100,20 @@ class Limits:
         if total > self.dimension:
             message = f"the agent would have {total} features; {self.dimension} are allowed"
             raise ValidationError(message, _field(request))
+
+    def check_total(self, agent: BaseAgent, request: DecideRequest, in_use: float) -> None:
+        """Check that all agents together, which hold so many bytes, stay within the limit if this one decides."""
+        features = max(map(feature_count, request.all_contexts))
+        more = agent.memory_estimate(features) - agent.memory_in_use() if features > agent.n_features else 0
+        full = agent.max_nodes is not None and len(agent.decisions) >= agent.max_nodes  # one comes, one goes
+        self.check_memory(in_use + max(more, 0) if more or not full else 0.0)
+
+    def check_memory(self, needed: float) -> None:
+        """Check that all agents together may hold so many bytes."""
+        allowed = min(self.total_memory, MOST_OF_MACHINE * machine_memory())
+        if needed > allowed:
+            total, limit = format_bytes(needed), format_bytes(allowed)
+            raise LimitExceeded(f"all agents together would take about {total}; total_memory allows {limit}")
 
     def bounded_create(self, op: Create) -> Create:
         """Check the creation of an agent, and write the limits into its params: a replay does not depend on them."""

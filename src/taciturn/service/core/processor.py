@@ -31,6 +31,9 @@ from taciturn.service.core.operations import (
 from taciturn.service.core.session import Session
 
 log = logging.getLogger("taciturn.service")
+MEASURE_EVERY = 64
+"""Decisions between two measurements of an agent's memory."""
+
 READ_ONLY = "the journal cannot be written now"
 
 
@@ -40,6 +43,9 @@ class Settings(Protocol):
     limits: Limits
     clock: Callable[[], float]
     writable: threading.Event
+
+    def memory_in_use(self) -> float:
+        """Bytes that all agents hold together."""
 
 
 class Processor:
@@ -56,6 +62,8 @@ class Processor:
         self.counts: Counter[str] = Counter()  # decisions, and rewards by their outcome
         self._settings = settings
         self._latest = 0.0
+        self.memory = 0  # bytes that the agent held when that was last measured
+        self._measured_at = -1  # the next id then
 
     def replace_session(self, session: Session) -> None:
         """Continue with another session."""
@@ -72,6 +80,13 @@ class Processor:
         if self.session.alive and not self.broken:
             self._silence_oldest(pending + self.counts["decisions"] - before, batch)
         return batch
+
+    def measure(self) -> None:
+        """Measure the agent's memory, after some decisions."""
+        if not self.session.alive:
+            self.memory = 0
+        elif not 0 <= self.session.agent.next_id - self._measured_at < MEASURE_EVERY:
+            self._measured_at, self.memory = self.session.agent.next_id, self.session.agent.memory_in_use()
 
     def process(self, job: Job, batch: Batch) -> None:
         """Process one job; anything but a batch of rewards. A job that its caller has cancelled is not tried."""
@@ -180,6 +195,7 @@ class Processor:
         if known is not None:  # a retry
             return answer_of(encode(known), single=request.single)
         self._settings.limits.check_capacity(session.agent, request)
+        self._settings.limits.check_total(session.agent, request, self._settings.memory_in_use())
         op = Decide(request, self._now())
         decisions = encode(session.apply(op))
         self.counts["decisions"] += len(request.all_contexts)
@@ -217,6 +233,8 @@ class Processor:
             self._settings.limits.check_arm(self.session.agent, op)
         if isinstance(op, RetireArm):
             op = RetireArm(self.session.arm_named(str(op.arm)))  # type: ignore[arg-type]
+        if isinstance(op, Create | Import):
+            self._settings.limits.check_memory(self._settings.memory_in_use())
         self.session.apply(op)
         if isinstance(op, Create):
             op = self.session.resolved(op)

@@ -91,6 +91,7 @@ class Service:
         self._last = journal.last()
         self._commit = GroupCommit(journal)
         self._snapshot_writer = ThreadPoolExecutor(1, "taciturn-snapshots")
+        self._preparing = prepare is not None
         self._starter = threading.Thread(target=self._start, args=(prepare,), name="taciturn-start", daemon=True)
         self._starter.start()
         if not background:
@@ -101,6 +102,7 @@ class Service:
         try:
             if prepare is not None:
                 prepare()
+                self._preparing = False
             restored, self.set_aside = self._restorer.restore()
         except Exception as error:  # noqa: BLE001 - the owner is told, whatever it is
             self._incomplete = True
@@ -152,6 +154,8 @@ class Service:
             return f"stopped for good: {self.fatal}"
         if self._stopping.is_set():
             return "stopping"
+        if self._preparing:
+            return "compiling: the kernels are prepared, which takes half a minute the first time"
         if not self.started.is_set():
             done, total = self.progress
             return f"restoring: {done} of {total} entries are replayed"
@@ -185,6 +189,10 @@ class Service:
         """The workers of all agents."""
         with self._lock:
             return list(self._workers.values())
+
+    def memory_in_use(self) -> float:
+        """Bytes that all agents hold together, as they were last measured."""
+        return sum(worker.memory for worker in list(self._workers.values()))
 
     def call(self, name: str, what: Op | Query, raw: bytes | None = None) -> Any:
         """Run an operation or a query and wait for its result; for callers without an event loop."""

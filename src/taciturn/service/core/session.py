@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -9,6 +10,7 @@ import msgspec
 
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
+from taciturn.agents.warm import compile_kernels
 from taciturn.contracts import STATES, Arm, Decision, Explanation
 from taciturn.errors import InvalidData, RequestIdReused, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.registry import METHODS, make, unknown_name
@@ -168,6 +170,7 @@ class Session:
         except (TypeError, AttributeError, ArithmeticError):  # a type that the parameter's own check did not expect
             raise TaciturnError("no agent can be made with these params; check their types") from None
         agent.defer_training()
+        _compile_once(op.kind)
         self._agent, self.kind, self.corrections = agent, op.kind, op.corrections
         self.timed = agent.expire_after is not None
 
@@ -190,6 +193,7 @@ class Session:
         except Exception as error:
             raise InvalidData(f"agent.taciturn: its parts do not fit together ({type(error).__name__})") from error
         agent.defer_training()
+        _compile_once(kind)
         self._agent, self.kind = agent, kind
 
     def _add_arm(self, op: AddArm) -> None:
@@ -314,6 +318,12 @@ def _load_untrusted(file: bytes) -> Any:
         raise InvalidData(
             f"agent.taciturn: not written by this version of taciturn ({type(error).__name__})"
         ) from error
+
+
+@cache
+def _compile_once(kind: str) -> None:
+    """Compile the kernels of a kind, so that its first decision does not wait for them."""
+    compile_kernels([kind])
 
 
 def check_distinct_text(names: Any) -> None:

@@ -102,6 +102,11 @@ class Worker:
         return self._processor.counts
 
     @property
+    def memory(self) -> int:
+        """Bytes that the agent holds, as they were last measured."""
+        return self._processor.memory
+
+    @property
     def entries_since_snapshot(self) -> int:
         """Entries of this agent that the newest snapshot does not have; an upper bound."""
         return self.entries - self.snapshot.entries
@@ -193,6 +198,7 @@ class Worker:
             if self.session.alive and not self.broken and self._owner.writable.is_set():
                 self._send(self._train())
             self._work += time.thread_time() - started
+            self._processor.measure()
             if self.broken and not self.append_failed:
                 self.breaks += 1
                 self._owner.recover(self)
