@@ -370,7 +370,11 @@ def test_agents_do_not_wait_for_each_other_and_decisions_do_not_wait_for_learnin
         (Create("x", 5, "linucb"), {"arms": 4}, "too many arms"),
         (Create("x", 2, "linucb", {"arms": 3}), {}, "arms are not given"),
         (Create("x", 2, "bilinucb-gcn", {"imputer": {}}), {}, "by its name"),
-        (Create("x", 2, "bilinucb-gcn", {"imputer_params": 3}), {}, "no agent can be made with these params"),
+        (
+            Create("x", 2, "bilinucb-gcn", {"imputer_params": 3}),
+            {},
+            "imputer_params=3 is not allowed; a dict of settings is",
+        ),
         (Create("x", 2, "bilinucb-gcn", {"imputer_params": {"epochs": 10**6}}), {}, "too large a number"),
         (Create("x", 2, "linucb", {"seed": 2**60}), {}, "too large a number"),
         (Create("x", 2, "linucb", {"alpha": "much"}), {}, "alpha"),

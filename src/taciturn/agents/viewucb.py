@@ -10,7 +10,7 @@ from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.cg_solver import CGSolver
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.parts.part import Part, Scores, Sizes
+from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.view_weights import ViewWeights
 from taciturn.agents.table import REWARDED, RowStore
@@ -127,6 +127,12 @@ class ViewUCB(BaseAgent):
             "view_weights": self._view_weights,
             "solver": self._solver,
         }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """View scores are cosines, or `ABSENT`; larger ones would make the fit of the views' weights singular."""
+        super().load_state_dict(state)
+        scores = self._view_scores.data
+        require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
         columns, values = unit_row(self._contexts[node])
