@@ -131,8 +131,8 @@ class ViewUCB(BaseAgent):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """View scores are cosines, or `ABSENT`; larger ones would make the fit of the views' weights singular."""
         super().load_state_dict(state)
-        scores = self._view_scores.data
-        require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")
+        for scores in (self._view_scores.data, self._solver.projected.data):
+            require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
         columns, values = unit_row(self._contexts[node])
