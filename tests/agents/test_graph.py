@@ -134,6 +134,19 @@ def test_the_graph_after_any_arrivals_and_evictions_is_that_of_the_rows_held(dat
             check_around(held.graph, int(rng.integers(len(held.rows))), data.draw(st.integers(0, 4)))
 
 
+@pytest.mark.parametrize("spare", [0, 1, 16])
+def test_a_graph_that_shrank_below_k_rows_grows_again(spare):
+    """A list of all others must take in whatever comes next, however far."""
+    rng, held = np.random.default_rng(3), Held(spare)
+    for left in (4, 1, 2, 0, 3):
+        for _ in range(2 * K + spare):
+            held.add(rng.random(FEATURES), None)
+        held.keep(np.arange(len(held.rows) - left, len(held.rows)))
+        for distance in (1.0, 10.0, 100.0):
+            held.add(distance * rng.random(FEATURES), None)
+            check(held)
+
+
 def test_a_list_with_neighbors_to_spare_outlasts_evictions(monkeypatch):
     """Lists that lost one were all filled anew; now those that have fewer than k left."""
     refilled, refill = [], module.knn.refill

@@ -228,40 +228,40 @@ def neighborhood(graph: Graph, node: int, steps: int) -> Neighborhood:
     Lists are reversed at a cost of S·k; everything else costs what the neighborhood does.
     """
     reverse = _reverse(graph)
-    most = graph.nodes.shape[0] + reverse.edges.shape[0]
-    others, weights, own = np.empty(most, np.int32), np.empty(most), np.empty(most, np.bool_)
+    ends = 2 * (graph.nodes.shape[0] * reverse.k + graph.sources.shape[0])
+    others, weights, own = np.empty(ends, np.int32), np.empty(ends), np.empty(ends, np.bool_)
+    starts = np.zeros(graph.size + 1, np.int64)  # where the edges of each member begin in these
     number = np.full(graph.size, -1, np.int32)  # of each node among the members
     members = np.empty(graph.size, np.int64)
-    members[0], number[node], n_members, inner, entries = node, 0, 1, 0, 0
+    members[0], number[node], n_members, inner, p = node, 0, 1, 0, 0
     for _ in range(steps):
         reached = n_members
         while inner < reached:
-            size = _edges_of(graph, reverse, members[inner], others, weights, own)
-            entries += size + 1
-            for a in range(size):
+            size = _edges_of(graph, reverse, members[inner], others[p:], weights[p:], own[p:])
+            for a in range(p, p + size):
                 if number[others[a]] < 0:
                     number[others[a]] = n_members
                     members[n_members] = others[a]
                     n_members += 1
+            p += size
             inner += 1
+            starts[inner] = p
     scales = np.empty(n_members)
     for m in range(n_members):
-        size = _edges_of(graph, reverse, members[m], others, weights, own)
+        first, stop = starts[m], starts[m + 1]
+        if m >= inner:
+            first, stop = p, p + _edges_of(graph, reverse, members[m], others[p:], weights[p:], own[p:])
         degree = 1.0
-        for a in range(size):
+        for a in range(first, stop):
             degree += weights[a]
         scales[m] = 1.0 / np.sqrt(degree)
-    indptr = np.zeros(n_members + 1, np.int64)
-    columns, values = np.empty(entries, np.int32), np.empty(entries, np.float32)
-    p = 0
-    for m in range(n_members):
-        if m < inner:
-            columns[p], values[p] = m, scales[m] * scales[m]
-            size = _edges_of(graph, reverse, members[m], others, weights, own)
-            for a in range(size):
-                other = number[others[a]]
-                first, second = (m, other) if own[a] else (other, m)
-                columns[p + 1 + a], values[p + 1 + a] = other, weights[a] * scales[first] * scales[second]
-            p += size + 1
-        indptr[m + 1] = p
+    indptr = np.full(n_members + 1, p + inner)
+    columns, values = np.empty(p + inner, np.int32), np.empty(p + inner, np.float32)
+    for m in range(inner):
+        slot = starts[m] + m  # the edges before it, and a diagonal each
+        indptr[m], columns[slot], values[slot] = slot, m, scales[m] * scales[m]
+        for a in range(starts[m], starts[m + 1]):
+            other = number[others[a]]
+            source, target = (m, other) if own[a] else (other, m)
+            columns[a + m + 1], values[a + m + 1] = other, weights[a] * scales[source] * scales[target]
     return Neighborhood(members[:n_members].copy(), CSR(indptr, columns, values))

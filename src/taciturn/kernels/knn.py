@@ -216,8 +216,8 @@ def measure(lists: Lists, rows: CSR, nodes: Columns, listed: int) -> None:
 def remove(lists: Lists, index_now: Columns, count: int, k: int) -> Ints:
     """Take evicted nodes out of the lists of the `count` that are left, and return the nodes that know fewer than k.
 
-    ``index_now`` holds the index of each former node, −1 if it was evicted. A reach stays: all that are nearer are in
-    the list still.
+    ``index_now`` holds the index of each former node, −1 if it was evicted. A reach stays, as all that are nearer are
+    in the list still; it is infinite where all others are and there is room for more.
     """
     wanted = min(k, count - 1)
     too_short = np.empty(count, np.int64)
@@ -233,6 +233,8 @@ def remove(lists: Lists, index_now: Columns, count: int, k: int) -> Ints:
             neighbors[a] = -1
             distances[a] = np.inf
         lists.known[i] = size
+        if size == count - 1 and size < distances.shape[0]:
+            lists.reach[i] = np.inf
         if size < wanted:
             too_short[found] = i
             found += 1
