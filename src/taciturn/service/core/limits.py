@@ -33,7 +33,7 @@ class Limits:
         expire_after: the default of an agent's `expire_after`: seconds until a decision without feedback is silent.
         waiting: decisions queued for an agent, and as many other requests.
         nodes, memory: upper bounds and defaults of an agent's `max_nodes` and `memory_limit` (bytes). With as many
-            contexts as the default, a decision of the recommended agent takes 6 ms of CPU at most in 99 of 100
+            contexts as the default, a decision of the recommended agent takes about 6 ms of CPU at most in 99 of 100
             (`benchmarks/eviction.py`).
         total_memory: bytes of all agents together; never more than three quarters of the machine's memory.
         setting: the largest integer among an agent's other params, which are sizes and repetitions.
