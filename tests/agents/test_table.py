@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taciturn.agents.parts.part import Part, Sizes, with_spare
 from taciturn.agents.table import NodeTable, RowStore, Table
-from taciturn.contracts import SparseRow
+from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import TaciturnError
 
 COLUMNS = {
@@ -255,6 +255,8 @@ def test_a_node_table_equals_a_list_of_decisions(data):
                 for _ in range(data.draw(st.sampled_from([1, 3, 20]))):
                     row, state = draw_row(data, 4), data.draw(st.integers(0, 3))
                     assert table.append(row, state, 2.0 * next_id, -next_id) == len(nodes)
+                    if STATES[state] in ("rewarded", "labelled"):
+                        table.value.data[len(nodes)], table.n_arms_known.data[len(nodes)] = 0.5, n_arms
                     context = list(zip(row.columns.tolist(), row.values.tolist(), strict=True))
                     nodes.append({"id": next_id, "state": state, "context": context, "own": [0.25] * n_arms})
                     next_id += 1

@@ -186,7 +186,7 @@ def test_a_service_exports_and_imports_without_a_temporary_folder(monkeypatch):
     agent = taciturn.LinUCB(arms=["a", "b"])
     decision = agent.decide([1.0, 2.0])
     session = Session()
-    session.apply(Import(Session(agent, kind="linucb").export(), 100, 1e9))
+    session.apply(Import(bytes(Session(agent, kind="linucb").export()), 100, 1e9))
     session.agent.feedback(decision.id, 1)
     assert session.agent.health().rewarded == 1
 

@@ -160,7 +160,7 @@ class Half:
     """A service that is being restored."""
 
     ready = False
-    progress = (1200, 20_000)
+    status = "restoring: 1200 of 20000 entries are replayed"
 
 
 def test_readiness_says_how_much_is_replayed():

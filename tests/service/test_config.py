@@ -61,6 +61,7 @@ def test_every_setting_is_a_flag_a_variable_and_a_line(tmp_path):
         durability="normal",
         learn_budget_ms=2.5,
         snapshot_every=3,
+        snapshot_seconds=1.5,
         log_level="error",
         log_contexts=True,
         limits=Limits(**{name: kind(7) for name, kind in Limits.__annotations__.items()}),

@@ -93,7 +93,7 @@ def test_names_are_broken_only_behind_signs():
 def test_the_page_of_a_decision(timed):
     service = Service(MemoryJournal(), clock=lambda: 1_800_000_000.0)
     with Web(page_app(service)) as ask:
-        params = {"expire_after": 3600} if timed else {}
+        params = {"expire_after": 3600 if timed else None}
         ask("POST", "/v1/agents", json={"name": "x", "kind": "linucb", "arms": 2, "params": params})
         for context in ({"late": 1, "<i>": -3}, {"late": 0}):
             ask("POST", "/v1/agents/x/decisions", json={"context": context})

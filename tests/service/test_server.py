@@ -68,6 +68,9 @@ def test_the_first_signal_stops_and_handlers_are_restored(monkeypatch):
     assert left.value.code == 0
 
 
+RESTORING = "restoring: 1 of 9 entries are replayed"
+
+
 def test_what_the_service_does_is_logged_once_for_each_change(caplog):
     class Service:
         status = "compiling"
@@ -75,7 +78,7 @@ def test_what_the_service_does_is_logged_once_for_each_change(caplog):
     service = Service()
     line = _StatusLine(service)
     with caplog.at_level(logging.INFO, "taciturn.service"):
-        for status in ("compiling", "compiling", "restoring: 1 of 2 entries are replayed", "ready", "ready"):
+        for status in ("compiling", "compiling", RESTORING, RESTORING.replace("1", "2"), "ready", "ready"):
             service.status = status
-            line()
-    assert caplog.messages == ["compiling", "restoring: 1 of 2 entries are replayed", "ready"]
+            line.log_change()
+    assert caplog.messages == ["compiling", RESTORING, "ready"]

@@ -177,7 +177,8 @@ class _StatusLine:
         self._service, self._last = service, ""
 
     def log_change(self) -> None:
-        status = self._service.status.partition(":")[0]  # without the numbers, which change all the time
-        if status != self._last:
-            self._last = status
+        status = self._service.status
+        kind = status.partition(":")[0]  # without the numbers, which change all the time
+        if kind != self._last:
+            self._last = kind
             log.info("%s", status)
