@@ -287,7 +287,8 @@ def test_a_node_table_equals_a_list_of_decisions(data):
         assert held["id"].tolist() == ids
         assert held["time"].tolist() == [2.0 * id for id in ids]
         assert held["evict_order"].tolist() == [-id for id in ids]
-        assert np.isnan(held["value"]).all()
+        learned = [STATES[node["state"]] in ("rewarded", "labelled") for node in nodes]
+        np.testing.assert_array_equal(held["value"], np.where(learned, 0.5, np.nan))
         assert np.isnan(held["propensity"]).all()
         assert held["scores"].shape == held["widths"].shape == (len(nodes), n_arms)
         assert np.isnan(held["scores"]).all()

@@ -106,12 +106,20 @@ def opened():
     """Opens services, and closes them at the end."""
     services = []
 
+    def idle():
+        """Wait until no service writes a snapshot: one that was left as after a crash would not."""
+        for service in services:
+            if not service._stopping.is_set():  # private, as is the thread: nobody else needs to know
+                service._snapshot_writer.submit(lambda: None).result(10)
+
     def open_service(*args, **options):
+        idle()
         services.append(Service(*args, **options))
         services[-1].journal = args[0]
         return services[-1]
 
     yield open_service
+    idle()
     for service in services:
         service.close()
 
