@@ -13,8 +13,8 @@ FEATURES = 8
 def compile_kernels(kinds: Iterable[str]) -> None:
     """Compile, or read from the cache, all kernels that agents of some kinds (names of `METHODS`) use.
 
-    A small agent of each kind goes through everything that agents do. With an empty cache the first takes half a minute;
-    with a full one all kinds take less than a second.
+    A small agent of each kind goes through everything that agents do. With an empty cache the first takes half a
+    minute; with a full one all kinds take less than a second.
     """
     for kind in kinds:
         _exercise(make(kind, arms=["a", "b"], max_nodes=16))

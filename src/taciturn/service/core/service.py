@@ -350,6 +350,8 @@ class Service:
         while self.fatal is None and not self._stopping.wait(self._retry_pause(self.failures)):
             try:
                 self._journal.probe()
+            except Fenced as error:
+                self.fatal = error
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 self.failures += 1
                 log.debug("the journal still cannot be written: %s", error)
@@ -367,10 +369,12 @@ class Service:
     def _restore_until_closed(self, names: set[str]) -> dict[str, Restored]:
         """Restore agents, with pauses between attempts; without result if the service is closed meanwhile."""
         attempts = 0
-        while not self._stopping.wait(self._retry_pause(attempts)):
+        while self.fatal is None and not self._stopping.wait(self._retry_pause(attempts)):
             attempts += 1
             try:
                 restored, failed = self._restorer.restore(names)
+            except Fenced as error:
+                self.fatal = error
             except Exception:
                 log.exception("the agents cannot be restored yet")
             else:
