@@ -1,6 +1,7 @@
 """A forged file with a correct checksum is refused in one line, or makes an agent that works or refuses in one line."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -25,7 +26,7 @@ prefix = len(storage.MAGIC) + 8
 start = prefix + int.from_bytes(whole[prefix - 8 : prefix], "little")
 header, content = json.loads(whole[prefix:start]), whole[start:-32]
 rng = np.random.default_rng(0)
-refused = used = 0
+refused = used = number = 0
 unclean = []
 
 def file_of(header, content):
@@ -50,7 +51,10 @@ def calls(agent):
     yield lambda: agent.decide(context, [int(agent.decisions.ids[-1])], at=at)
 
 def attempt(what, forged):
-    global refused, used
+    global refused, used, number
+    number += 1
+    if number % int(sys.argv[2]):
+        return
     print(what, file=sys.stderr, flush=True)  # the last line names what crashed the process
     try:
         agent = storage.loads(forged, "forged", trusted=False)
@@ -139,9 +143,13 @@ print(json.dumps([refused, used, unclean]))
 """
 
 
+EVERY = os.environ.get("TACITURN_FORGERIES", "31")
+"""Which forgeries are tried: every so many; 1 tries all, a few thousand of each file, which takes half an hour."""
+
+
 def forge(file):
-    """All forgeries of a file in a process of their own: how many were refused and used, and what went wrong."""
-    command = [sys.executable, "-c", FORGER, file]
+    """Forgeries of a file in a process of their own: how many were refused and used, and what went wrong."""
+    command = [sys.executable, "-c", FORGER, file, EVERY]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return json.loads(done.stdout)
@@ -152,17 +160,17 @@ def test_a_forgery_of_a_file_that_must_load_for_ever_is_harmless(name):
     """Neither a crash nor an error that is not taciturn's; classifiers are not allowed in files from others."""
     refused, used, unclean = forge(files.FOLDER / f"{name}.taciturn")
     assert unclean == []
-    assert refused > 100
-    assert used > 10
+    assert refused > 5
+    assert used > 0
 
 
 @pytest.mark.parametrize("kind", SERVED_METHODS)
 def test_a_forgery_of_a_new_agent_is_harmless(kind, tmp_path):
     agent = taciturn.make(kind, arms=["a", "b"])
     agent.save(tmp_path / "agent")
-    _, used, unclean = forge(tmp_path / "agent")
+    refused, used, unclean = forge(tmp_path / "agent")
     assert unclean == []
-    assert used > 10
+    assert refused + used > 5
 
 
 def test_what_follows_from_other_state_is_not_read_from_a_file():
