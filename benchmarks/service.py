@@ -11,7 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 
@@ -123,6 +126,14 @@ class Server:
         command = [sys.executable, "-c", SERVER, what]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.port = int(self._process.stdout.readline())
+        if what != "nothing":
+            self._wait_ready()
+
+    def _wait_ready(self):
+        while True:
+            with suppress(HTTPError), urlopen(f"http://127.0.0.1:{self.port}/readyz"):
+                return
+            time.sleep(0.1)
 
     def resident(self):
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import taciturn
 from oracles.evidence import check_evidence
 from oracles.zoo import AGENTS, ARMS, contexts
+from taciturn.agents.lifecycle import lowest
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
@@ -133,3 +134,10 @@ def test_linucb_keeps_what_evicted_contexts_taught():
         np.testing.assert_array_equal(one.scores, two.scores)
         bounded.feedback(one.id, step % 2)
         unbounded.feedback(two.id, step % 2)
+
+
+@given(st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0, 7.0, np.inf]), min_size=1), st.data())
+def test_the_lowest_are_those_of_a_stable_sort(values, data):
+    count = data.draw(st.integers(1, len(values) + 1))
+    found = lowest(np.array(values), count)
+    assert sorted(found.tolist()) == sorted(np.argsort(values, kind="stable")[:count].tolist())

@@ -256,11 +256,43 @@ def test_every_answer_has_the_headers_and_without_keys_only_localhost_is_served(
 def test_service_is_unavailable_during_recovery(web):
     ask = web()
     ask("POST", "/v1/agents", json=CREATE)
-    ask.service.readable.clear()
+    ask.service.writable.clear()
     problem(ask("GET", "/readyz"), 503, "unavailable")
     problem(ask("POST", "/v1/agents/x/decisions", json={"context": [1]}), 503, "unavailable")
     assert ask("GET", "/healthz").status_code == 200
-    ask.service.readable.set()
+    assert ask("GET", "/v1/agents/x").status_code == 200, "reads go on"
+    ask.service.writable.set()
+
+
+def test_agent_that_could_never_decide_is_not_created(web):
+    """gcnucb with 100 arms and 2048 hidden units was created, and its first decision took all memory."""
+    ask = web()
+    large = {"kind": "gcnucb", "arms": 100, "params": {"hidden": 2048}}
+    for given in (large, {"kind": "linucb", "arms": 2, "params": {"memory_limit": 1}}):
+        detail = problem(ask("POST", "/v1/agents", json={"name": "x", **given}), 422, "validation-error", "params")
+        assert "this agent takes about" in detail
+    assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
+
+
+def test_parameters_out_of_bounds_are_refused_and_others_serve(web):
+    """An alpha of 1.7e308 made an agent whose first decision stopped all others."""
+    ask = web()
+    assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
+    answer = ask("POST", "/v1/agents", json={"name": "y", "kind": "linucb", "arms": 2, "params": {"alpha": 1.7e308}})
+    assert "alpha=1.7e+308 is not allowed" in problem(answer, 422, "validation-error")
+    assert ask("POST", "/v1/agents/x/decisions", json={"context": [1]}).status_code == 200
+
+
+def test_all_agents_together_are_bounded(web):
+    ask = web({"total_memory": 2_000_000, "nodes": 16})
+    wide = {f"f{i}": 1.0 for i in range(200)}
+    assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
+    assert ask("POST", "/v1/agents", json=CREATE | {"name": "y"}).status_code == 201
+    assert ask("POST", "/v1/agents/x/decisions", json={"context": wide}).status_code == 200
+    problem(ask("POST", "/v1/agents/y/decisions", json={"context": wide}), 429, "limit-exceeded")
+    assert ask("POST", "/v1/agents/y/decisions", json={"context": {"a": 1.0}}).status_code == 200
+    more = {f"g{i}": 1.0 for i in range(5000)}
+    problem(ask("POST", "/v1/agents/y/decisions", json={"context": more}), 422, "validation-error", "context")
 
 
 @pytest.mark.parametrize(

@@ -314,12 +314,12 @@ def test_pages_load_nothing_from_other_hosts_and_run_nothing_inline():
             assert ask("GET", path).status_code == status
         assert ask("GET", "/web/agents/none/overview.json").json()["detail"] == "there is no agent 'none'"
         assert ask("POST", "/web/agents.json").status_code == 405
-        service.readable.clear()
+        service.started.clear()
         ask("POST", "/v1/agents", json={"name": "x", "arms": 2})
         answer = ask("GET", "/agents/x")
         assert answer.status_code == 503
-        assert "restoring the agents" in answer.text
-        service.readable.set()
+        assert "restoring" in answer.text
+        service.started.set()
     service.close()
 
 

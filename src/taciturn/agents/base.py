@@ -352,6 +352,8 @@ class BaseAgent(ABC):
 
         What was once answered stays, whatever the scores of today say; the agent's randomness is used as it was then.
         """
+        if self._replay is not None:
+            raise TaciturnError("this agent is replaying already; end that block first")
         self._replay = Replay(recorded)
         try:
             yield self._replay

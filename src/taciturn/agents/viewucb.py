@@ -152,6 +152,7 @@ class ViewUCB(BaseAgent):
         projected = solver.projected.data[near.members].reshape(len(near.members), -1)
         s = views.project(near.adjacency, projected, 0, n_views)
         s *= solver.scales.data[node][:, None]
+        np.clip(s, -1.0, 1.0, out=s)  # cosines, but for rounding and for scales that are a little older than the graph
         self._view_scores.data[node] = s
         p = views.combine(s, weights.beta.data, weights.bias.data, exclusive=self.one_right_arm)
         _, spreads = ridge.scores(self._ridge.state, *contexts[node])

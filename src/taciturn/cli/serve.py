@@ -110,15 +110,20 @@ def add_key(
     scope: Annotated[str, typer.Option(help="read, or write (which may read too).")] = "write",
     data_dir: DataDir = HERE,
     postgres: Postgres = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the key of this name.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key, or replace the one of this name, and show its token once; a running service accepts it at once."""
+    """Make a key and show its token once; a running service accepts it at once."""
     if scope not in keyring.SCOPES:
         raise TaciturnError(f"--scope {scope} is not allowed; read or write is")
+    if not name.strip() or not name.isprintable():
+        raise TaciturnError(f"{name!r} cannot be the name of a key; printable text can")
     token = keyring.new_token()
     key = journal_base.Key(name, keyring.digest(token), scope)
     with service.opened_tables(data_dir, postgres=postgres) as tables:
         if tables is not None:
+            if not replace and any(known.name == name for known in tables.keys()):  # noqa: SIM118 - not a dictionary
+                raise TaciturnError(f"there is a key {name!r}; --replace gives it a new token, and ends the old one")
             tables.put_key(key)
     if tables is None:
         with service.opened_journal(data_dir, postgres=postgres) as journal:

@@ -1,5 +1,6 @@
 """Requests to a service, sent again while it does not answer."""
 
+import math
 import secrets
 import time
 from collections.abc import Callable
@@ -156,7 +157,8 @@ def _slug(response: httpx.Response) -> str:
 
 
 def encode(body: Any) -> bytes:
-    """The body of a request as JSON."""
+    """The body of a request as JSON, which has no NaN and no infinity: they would be sent as null."""
+    _check_finite(body)
     return msgspec.json.encode(body, enc_hook=_plain)
 
 
@@ -169,8 +171,18 @@ def _percent(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode())
 
 
+def _check_finite(value: Any) -> None:
+    if isinstance(value, float | np.floating) and not math.isfinite(value):
+        raise TaciturnError(f"{value} cannot be sent to a service; a finite number is needed")
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    for part in parts:
+        _check_finite(part)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise TaciturnError("an array with NaN or infinity cannot be sent to a service; finite numbers are needed")
         return value.tolist()
     raise TaciturnError(f"a {type(value).__name__} cannot be sent to a service")
 

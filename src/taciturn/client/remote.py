@@ -67,6 +67,8 @@ class RemoteAgent:
 
     def feedback_batch(self, rewards: Mapping[int, float | None]) -> dict[int, str]:
         """Give many decisions their rewards; returns the ids that were refused, and why."""
+        if not isinstance(rewards, Mapping):
+            raise errors.InvalidReward(f"rewards are a dict of ids and rewards, not a {type(rewards).__name__}")
         body = [{"id": id, "reward": reward} for id, reward in rewards.items()]
         answer = self._send("PUT", "/rewards", body).result()
         return {refused["id"]: refused["detail"] for refused in answer["refused"]}

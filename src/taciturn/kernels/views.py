@@ -21,6 +21,10 @@ from taciturn.kernels.jit import fast_kernel, kernel
 Singles = NDArray[np.float32]
 
 
+SHORTEST = 1e-6
+"""A view of contexts at unit length that is shorter says nothing: a context without entries, far from all others."""
+
+
 @kernel
 def take_rows(matrix: CSR, rows: NDArray[np.int64]) -> CSR:
     """Return some rows of a sparse matrix, copied."""
@@ -167,7 +171,7 @@ def cg_step(
 
 @fast_kernel
 def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: int, dimension: int) -> Singles:
-    """Return ``1/‖(Â^v X)_i‖`` (N, V) for each of `nodes` (N,) and each view; 0 where a view has length 0.
+    """Return ``1/‖(Â^v X)_i‖`` (N, V) for each of `nodes` (N,) and each view; 0 where a view has hardly any length.
 
     Row i of Â^v is kept as a dense ``row`` (T,) whose nonzeros are at ``support[:size]``.
     """
@@ -199,7 +203,7 @@ def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: 
                 norm2 += feature[columns[a]] * feature[columns[a]]
                 feature[columns[a]] = 0.0
                 seen[columns[a]] = False
-            if norm2 > 0.0:
+            if norm2 > SHORTEST * SHORTEST:
                 scales[i, v] = 1.0 / np.sqrt(norm2)
         for a in range(size):
             row[support[a]] = 0.0

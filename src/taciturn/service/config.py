@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,6 @@ from taciturn.service.core.limits import Limits
 
 PREFIX, LIMIT_PREFIX = "TACITURN_", "TACITURN_LIMIT_"
 LIMIT_TYPES = get_type_hints(Limits)
-SECRET = re.compile(r"(password=)(?:'[^']*'|\S+)|(://[^:@/\s]*:)[^@\s]+(?=@)")
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,6 +158,8 @@ def to_toml(settings: Settings, origins: Mapping[str, str]) -> str:
 def _line(name: str, value: Any, origin: str) -> str:
     if value is None:
         return f"# {name} is not set"
-    if isinstance(value, str):
-        value = SECRET.sub(lambda found: f"{found[1] or found[2]}***", value)
+    if name == "postgres":
+        return f"# {name} is set ({origin}), and not shown, since it can hold a password"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{name} = {'nan' if math.isnan(value) else 'inf' if value > 0 else '-inf'}  # {origin}"
     return f"{name} = {json.dumps(value)}  # {origin}"

@@ -45,7 +45,7 @@ CLIENT_CLOSED = 499
 MAX_PATH = 200
 """Characters of a path in the access log, where it is none of the API."""
 
-LOOPBACK = re.compile(rb"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?")
+LOOPBACK = re.compile(rb"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
 
 
 class Resource:

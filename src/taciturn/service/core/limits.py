@@ -1,6 +1,7 @@
 """How much a service accepts. What exceeds a limit is refused before anything is done."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -104,14 +105,23 @@ class Limits:
     def check_total(self, agent: BaseAgent, request: DecideRequest, in_use: float) -> None:
         """Check that all agents together, which hold so many bytes, stay within the limit if this one decides."""
         features = max(map(feature_count, request.all_contexts))
-        more = agent.memory_estimate(features) - agent.memory_in_use() if features > agent.n_features else 0
-        full = agent.max_nodes is not None and len(agent.decisions) >= agent.max_nodes  # one comes, one goes
-        self.check_memory(in_use + max(more, 0) if more or not full else 0.0)
+        if features > agent.n_features:
+            if (alone := agent.memory_estimate(features)) > self.allowed_memory:
+                message = f"with {features} features the agent takes about {format_bytes(alone)}"
+                raise ValidationError(f"{message}; {format_bytes(self.allowed_memory)} are allowed", _field(request))
+            self.check_memory(in_use + alone - agent.memory_in_use())
+        elif in_use > self.allowed_memory:
+            full = agent.max_nodes is not None and len(agent.decisions) >= agent.max_nodes  # one comes, one goes
+            self.check_memory(0.0 if full else in_use)
+
+    @cached_property
+    def allowed_memory(self) -> float:
+        """Bytes that all agents together may hold."""
+        return min(self.total_memory, MOST_OF_MACHINE * machine_memory())
 
     def check_memory(self, needed: float) -> None:
         """Check that all agents together may hold so many bytes."""
-        allowed = min(self.total_memory, MOST_OF_MACHINE * machine_memory())
-        if needed > allowed:
+        if needed > (allowed := self.allowed_memory):
             total, limit = format_bytes(needed), format_bytes(allowed)
             raise LimitExceeded(f"all agents together would take about {total}; total_memory allows {limit}")
 

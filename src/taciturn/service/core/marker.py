@@ -25,6 +25,7 @@ class ReplayMarker:
     def __init__(self, path: Path, version: str) -> None:
         self._version = version
         with path.open("a+b") as file:
+            path.chmod(0o600)
             file.truncate(SIZE)
             self._page = mmap.mmap(file.fileno(), SIZE)
         version_then, self._entry, deaths = self._read()

@@ -1,6 +1,7 @@
 """Processes jobs on one agent's session: checks limits, applies operations, and collects entries and results."""
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ import msgspec
 
 from taciturn.errors import TaciturnError
 from taciturn.service.core.encoding import answer_of, encode
-from taciturn.service.core.errors import HalfDone, Unavailable, UnknownAgent, internal_error
+from taciturn.service.core.errors import HalfDone, Unavailable, UnknownAgent, ValidationError, internal_error
 from taciturn.service.core.jobs import Batch, Job, Query, Refusal, Result, RewardBatchResult
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import (
@@ -29,6 +30,7 @@ from taciturn.service.core.operations import (
     entry_of,
 )
 from taciturn.service.core.session import Session
+from taciturn.system import format_bytes
 
 log = logging.getLogger("taciturn.service")
 MEASURE_EVERY = 64
@@ -63,11 +65,15 @@ class Processor:
         self._settings = settings
         self._latest = 0.0
         self.memory = 0  # bytes that the agent held when that was last measured
-        self._measured_at = -1  # the next id then
+        self._measured_at = (-1, -1)
+        if session.alive:
+            self._measure()
 
     def replace_session(self, session: Session) -> None:
         """Continue with another session."""
         self.session, self.broken = session, False
+        if session.alive:
+            self._measure()
         self.generation += 1
 
     def decide(self, jobs: Collection[Job]) -> Batch:
@@ -81,12 +87,11 @@ class Processor:
             self._silence_oldest(pending + self.counts["decisions"] - before, batch)
         return batch
 
-    def measure(self) -> None:
-        """Measure the agent's memory, after some decisions."""
-        if not self.session.alive:
-            self.memory = 0
-        elif not 0 <= self.session.agent.next_id - self._measured_at < MEASURE_EVERY:
-            self._measured_at, self.memory = self.session.agent.next_id, self.session.agent.memory_in_use()
+    def _measure(self) -> None:
+        """Measure the agent's memory, after some decisions or new features."""
+        agent = self.session.agent
+        if (now := (agent.next_id // MEASURE_EVERY, agent.n_features)) != self._measured_at:
+            self._measured_at, self.memory = now, agent.memory_in_use()
 
     def process(self, job: Job, batch: Batch) -> None:
         """Process one job; anything but a batch of rewards. A job that its caller has cancelled is not tried."""
@@ -105,6 +110,7 @@ class Processor:
         except TaciturnError as error:
             batch.fail(job.future, error)
         except HalfDone as error:
+            log.warning("agent %s refused a request after it had changed, and is restored: %s", self.name, error)
             self.broken = True
             batch.fail(job.future, error.reason)
         except Exception as error:  # noqa: BLE001 - the session must be restored, whatever it is
@@ -199,6 +205,7 @@ class Processor:
         op = Decide(request, self._now())
         decisions = encode(session.apply(op))
         self.counts["decisions"] += len(request.all_contexts)
+        self._measure()
         batch.entries.append(decide_entry(self.name, op, decisions, raw))
         return answer_of(decisions, single=request.single)
 
@@ -237,11 +244,21 @@ class Processor:
             self._settings.limits.check_memory(self._settings.memory_in_use())
         self.session.apply(op)
         if isinstance(op, Create):
+            self._check_memory_of_new()
             op = self.session.resolved(op)
         answer = encode(self.session.about(self.name)) if self.session.alive else None
         self._record(op, batch)
         batch.deletes_agent |= isinstance(op, Delete)
         return answer
+
+    def _check_memory_of_new(self) -> None:
+        """Raise, without the agent, where it could not even decide on a context of one feature."""
+        agent = self.session.agent
+        limit = min(agent.memory_limit or math.inf, self._settings.limits.allowed_memory)
+        if (needed := agent.memory_estimate(1)) > limit:
+            self.session = Session()
+            message = f"this agent takes about {format_bytes(needed)}; {format_bytes(limit)} are allowed"
+            raise ValidationError(message, "params")
 
     def _record(self, op: Op, batch: Batch) -> None:
         batch.entries.append(entry_of(self.name, op))

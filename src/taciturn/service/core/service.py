@@ -208,8 +208,8 @@ class Service:
 
     def put(self, name: str, job: Job) -> None:
         """Queue a job for an agent, which is new if the job creates or imports it; the job's future gets the result."""
-        readable = self.readable.is_set() and self.fatal is None
-        if not readable or not (self.writable.is_set() or callable(job.what)):
+        reads = callable(job.what)  # while sessions are restored after a failed append, it waits in its queue
+        if not self.started.is_set() or self.fatal is not None or not (reads or self.writable.is_set()):
             raise Unavailable(self.status)
         if isinstance(job.what, Create | Import):
             self._put_new(name, job)
@@ -264,7 +264,10 @@ class Service:
             if self._workers.get(worker.name) is worker:
                 del self._workers[worker.name]
         fault = self.set_aside.get(worker.name)
-        worker.abort(UnknownAgent(worker.name) if fault is None else SetAside(worker.name, fault))
+        if self.fatal is not None or self._incomplete:
+            worker.abort(Unavailable(self.status))
+        else:
+            worker.abort(UnknownAgent(worker.name) if fault is None else SetAside(worker.name, fault))
 
     def write_snapshot(self, worker: Worker) -> Future[None] | None:
         """Copy an agent's session, on its thread, and write the copy on another, so that decisions need not wait.

@@ -198,7 +198,6 @@ class Worker:
             if self.session.alive and not self.broken and self._owner.writable.is_set():
                 self._send(self._train())
             self._work += time.thread_time() - started
-            self._processor.measure()
             if self.broken and not self.append_failed:
                 self.breaks += 1
                 self._owner.recover(self)
