@@ -7,6 +7,7 @@ from sklearn.naive_bayes import MultinomialNB
 
 import taciturn
 from oracles.zoo import contexts
+from taciturn.agents import storage
 from taciturn.agents.parts.imputers.base import BaseImputer
 from taciturn.errors import TaciturnError, UnknownName
 from taciturn.registry import METHODS
@@ -200,3 +201,15 @@ def test_an_imputed_reward_that_is_no_number_is_refused(value):
 def test_a_feature_named_nan_is_refused():
     with pytest.raises(TaciturnError, match="named NaN"):
         taciturn.LinUCB(arms=2).decide({float("nan"): 1.0})
+
+
+@pytest.mark.parametrize("first", [1, 9])
+def test_contexts_without_entries_far_from_all_others_are_scored(first):
+    """Nearly all pairs coincided, σ was tiny, and a view of almost no length was scaled to infinity."""
+    agent = taciturn.ViewUCB(arms=2)
+    for i in range(30):
+        empty = i == 0 if first == 1 else i == 9
+        decision = agent.decide([0.0, 0.0] if empty else [1.0, 0.0])
+        assert np.isfinite(decision.scores).all()
+        agent.feedback(decision.id, i % 2)
+    assert np.isfinite(storage.loads(storage.dumps(agent), "agent").decide([0.0, 1.0]).scores).all()

@@ -18,6 +18,7 @@ from taciturn.errors import (
     ForgottenDecision,
     InvalidContext,
     InvalidReward,
+    TaciturnError,
     UnknownArm,
     UnknownDecision,
 )
@@ -198,3 +199,23 @@ def test_answer_of_another_server_is_an_error():
     ):
         client.agents()
     assert ERRORS["invalid-reward"] is InvalidReward
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), np.float32("nan"), np.array([np.nan, 1.0])])
+def test_what_json_cannot_say_is_not_sent(client, wrong):
+    """NaN was sent as null: a reward became silence, and a setting was as if not given."""
+    remote = client.create("finite", arms=2, kind="linucb")
+    id = remote.decide([1.0, 2.0]).id
+    remote.feedback(id, 1)
+    for call in (
+        lambda: remote.feedback(id, wrong),
+        lambda: remote.feedback_batch({id: wrong}),
+        lambda: remote.decide({"a": wrong} if np.ndim(wrong) == 0 else wrong),
+        lambda: client.create("other", arms=2, kind="linucb", expire_after=wrong),
+    ):
+        with pytest.raises(TaciturnError, match="cannot be sent"):
+            call()
+    with pytest.raises(TaciturnError, match="a dict of ids"):
+        remote.feedback_batch([(id, 1)])
+    assert remote.explain(id).state == "rewarded"
+    client.delete("finite")

@@ -98,6 +98,8 @@ def test_keys_are_shown_once_and_required(tmp_path):
         (("serve", "--log-level", "loud"), "debug, info, warning or error"),
         (("serve", "--durability", "some"), "full or normal"),
         (("keys", "add", "x", "--scope", "all"), "read or write"),
+        (("keys", "add", ""), "cannot be the name of a key"),
+        (("keys", "add", "a\nb"), "cannot be the name of a key"),
         (("backup", "copy", "--data-dir", "nowhere"), "no such file"),
         (("repair", "--data-dir", "nowhere"), "no such file"),
         (("serve", "--postgres", "host=/nowhere dbname=x"), "taciturn:"),

@@ -531,6 +531,20 @@ def test_backup_during_writes_can_be_restored(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_backup_never_replaces_the_journal_itself(tmp_path):
+    """With --force it did, and the running service went on in a file that was gone."""
+    path = tmp_path / "journal.db"
+    (tmp_path / "link").symlink_to(path)
+    with closing(SQLiteJournal(path)) as journal:
+        journal.append(numbered(0, 3))
+        for target in (path, tmp_path / "journal.db-wal", tmp_path / "journal.db-shm", tmp_path / "link"):
+            with pytest.raises(TaciturnError, match="belongs to the journal itself"):
+                backup(path, target, force=True)
+        assert backup(path, tmp_path / "journal.db.copy") == 3
+        assert backup(path, tmp_path / "journal.db.copy", force=True) == 3
+        assert len(list(journal.read())) == 3
+
+
 def test_damaged_backup_is_neither_made_nor_restored_and_nothing_is_overwritten(tmp_path):
     path, _ = damage(tmp_path / "journal.db")
     with pytest.raises(DamagedJournal, match="record 7 was changed; the last good record is 6; nothing was copied"):

@@ -268,15 +268,24 @@ class Lifecycle(Part):
         table, limit = self._table, self._settings.max_nodes
         if limit is None or table.count + coming <= limit:
             return
-        order = table.evict_order.data[: table.count].copy()
-        pending = table.nodes(PENDING)
-        order[pending] = np.inf
-        order[pending[: max(0, len(pending) - limit // 2)]] = -np.inf
         fewer = max(table.count + coming - limit, min(limit // EVICT_SHARE, MOST_EVICTED))
-        evicted = lowest(order, fewer)
+        evicted = self._to_evict(fewer, limit // 2)
         self.stats.forgotten += len(evicted)
         self.stats.evicted_pending += int((table.state.data[evicted] == PENDING).sum())
         self.retain(np.delete(np.arange(table.count), evicted))
+
+    def _to_evict(self, count: int, protected: int) -> NDArray[np.int64]:
+        """The `count` nodes to evict first; the newest `protected` of the pending ones are the last."""
+        table = self._table
+        states, pending = table.state.data[: table.count], table.nodes(PENDING)
+        if self._settings.forget == "oldest" and len(pending) <= protected:  # nodes are in the order of their age
+            settled = np.flatnonzero(states[: count + len(pending)] != PENDING)
+            if len(settled) >= count:
+                return settled[:count]
+        order = table.evict_order.data[: table.count].copy()
+        order[pending] = np.inf
+        order[pending[: max(0, len(pending) - protected)]] = -np.inf
+        return lowest(order, count)
 
     def retain(self, nodes: NDArray[np.int64]) -> None:
         """Evict all nodes but these."""

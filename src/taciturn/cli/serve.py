@@ -53,7 +53,7 @@ def serve(
         int | None, typer.Option(help="Decisions of an agent between two snapshots; 20000 by default.")
     ] = None,
     snapshot_seconds: Annotated[
-        float | None, typer.Option(help="Seconds of an agent's computing between two snapshots; 3 by default.")
+        float | None, typer.Option(help="Seconds of an agent's computing between two snapshots; 5 by default.")
     ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info (default: a line for every request), warning or error.")

@@ -42,7 +42,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     durability: Literal["full", "normal"] = "full"
     learn_budget_ms: Annotated[float, Meta(ge=0.1)] = 10.0
     snapshot_every: Annotated[int, Meta(ge=1)] = 20_000
-    snapshot_seconds: Annotated[float, Meta(gt=0)] = 3.0
+    snapshot_seconds: Annotated[float, Meta(gt=0)] = 5.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_contexts: bool = False
     limits: Limits = Limits()

@@ -79,7 +79,7 @@ def opened_app(
     limits: Limits | None = None,
     learn_budget_ms: float = 10.0,
     snapshot_every: int = 20_000,
-    snapshot_seconds: float = 3.0,
+    snapshot_seconds: float = 5.0,
     access: AccessLog | None = None,
     background: bool = False,
 ) -> Iterator[App]:

@@ -61,7 +61,7 @@ class Service:
         limits: Limits | None = None,
         learn_budget_ms: float = 10.0,
         snapshot_every: int = 20_000,
-        snapshot_seconds: float = 3.0,
+        snapshot_seconds: float = 5.0,
         clock: Callable[[], float] = time.time,
         retry_seconds: float = 1.0,
         prepare: Callable[[], object] | None = None,

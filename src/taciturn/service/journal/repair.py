@@ -62,7 +62,7 @@ def backup(path: str | Path, target: str | Path, *, force: bool = False) -> int:
     path, target = existing(Path(path)), Path(target)
     if target.exists() and not force:
         raise TaciturnError(f"{target}: there is a file already, which is not overwritten; --force replaces it")
-    if target.resolve().parent == path.resolve().parent and target.resolve().name.startswith(path.name):
+    if target.resolve() in {beside(path.resolve(), suffix) for suffix in ("", "-wal", "-shm", ".lock")}:
         raise TaciturnError(f"{target}: belongs to the journal itself, which is never overwritten; give another file")
     problems = explained(target, lambda fault: DamagedJournal(f"{path}: {fault}; nothing was copied"))
     with problems, tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as folder:
