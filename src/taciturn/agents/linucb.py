@@ -48,8 +48,8 @@ class LinUCB(BaseAgent):
         return self._ridge.scores(self._contexts[node], self.alpha, normalize_theta=self.normalize_theta)
 
     def _score_batch(self, rows: list[SparseRow]) -> list[Scores] | None:
-        if self.expire_after is not None:  # decisions that expire in between are learned
-            return None
+        if self.expire_after is not None and not isinstance(self.silence, str):
+            return None  # decisions that expire in between are learned
         return self._ridge.scores_batch(rows, self.alpha, normalize_theta=self.normalize_theta)
 
     def _learn(self, example: Example) -> None:
