@@ -399,7 +399,7 @@ def test_damaged_journal_is_reported_by_the_owner(opened):
 
 
 DEADLY = """
-import os, signal, sys
+import signal, sys
 from pathlib import Path
 from taciturn.service.core import session
 from taciturn.service.core.operations import Decide
@@ -408,7 +408,7 @@ from taciturn.service.journal.sqlite import SQLiteJournal
 apply = session.Session.apply
 def deadly(self, op):
     if isinstance(op, Decide) and self.kind == "viewucb" and op.decisions is not None:
-        os.kill(os.getpid(), signal.SIGSEGV)
+        signal.raise_signal(signal.SIGSEGV)  # in this thread, as a bad address would
     return apply(self, op)
 session.Session.apply = deadly
 folder = Path(sys.argv[1])

@@ -49,9 +49,9 @@ def test_keyring_needs_a_key_from_the_first_one_on_and_for_good():
     ring = Keyring()
     assert not ring.required
     ring.replace([SHOP, DESK])
-    assert (ring.required, ring.scope_of("taciturn_desk")) == (True, "read")
+    assert (ring.required, ring.find("taciturn_desk").scope) == (True, "read")
     ring.replace([])
-    assert (ring.required, ring.scope_of("taciturn_shop")) == (True, None)
+    assert (ring.required, ring.find("taciturn_shop")) == (True, None)
 
 
 def test_first_key_closes_an_open_service_with_its_page_and_opens_it_to_other_names(store):

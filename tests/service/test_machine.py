@@ -28,6 +28,13 @@ class Model:
         self.feedback = {}  # id: reward, None for silence, "pending" before
         self.requests = {}
 
+    def silence_oldest(self, most):
+        """What becomes of the oldest pending decisions where there are too many."""
+        waiting = sorted(id for id, known in self.feedback.items() if known == "pending")
+        for id in waiting[: max(len(waiting) - most, 0)]:
+            self.bare.feedback(id, None)
+            self.feedback[id] = None
+
 
 class ServiceMachine(RuleBasedStateMachine):
     """Every answer must be that of the model."""
@@ -82,20 +89,23 @@ class ServiceMachine(RuleBasedStateMachine):
         if model is None:
             assert answer.status_code == 404
             return name, 0
-        waiting = sum(known == "pending" for known in model.feedback.values())
-        if request not in model.requests and waiting + len(contexts) > 20:
-            assert answer.status_code == 429
-            return name, 0
-        assert answer.status_code == 200
-        if request is None or request not in model.requests:
+        if request not in model.requests:
             made = [
                 (d.id, d.arm, d.scores.tolist(), d.widths.tolist(), d.propensity)
                 for d in model.bare.decide_batch(contexts)
             ]
             model.feedback |= {id: "pending" for id, *_ in made}
-            model.requests |= {} if request is None else {request: made}
+            model.requests |= {} if request is None else {request: (contexts, made)}
+            model.silence_oldest(20)
         else:
-            made = model.requests[request]
+            asked, made = model.requests[request]
+            if asked != contexts:
+                assert answer.status_code == 409
+                return name, 0
+            if not all(id in model.bare.decisions for id, *_ in made):
+                assert answer.status_code == 410
+                return name, 0
+        assert answer.status_code == 200
         found = answer.json()["decisions"]
         assert [tuple(d[k] for k in ("id", "arm", "scores", "widths", "propensity")) for d in found] == made
         return name, made[-1][0]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.agents import storage
 from taciturn.registry import make
 
 FEATURES = 8
@@ -17,10 +18,10 @@ def compile_kernels(kinds: Iterable[str]) -> None:
     minute; with a full one all kinds take less than a second.
     """
     for kind in kinds:
-        _exercise(make(kind, arms=["a", "b"], max_nodes=16))
+        _exercise(kind, make(kind, arms=["a", "b"], max_nodes=16))
 
 
-def _exercise(agent: Any) -> None:
+def _exercise(kind: str, agent: Any) -> None:
     """Decide on dense and sparse contexts with and without a graph, learn, correct, evict, train and grow."""
     dense = np.random.default_rng(0).random((40, FEATURES))
     names = [f"{i}" for i in range(FEATURES)]
@@ -40,5 +41,8 @@ def _exercise(agent: Any) -> None:
     agent.explain(agent.next_id - 2)
     agent.feedback(agent.next_id - 2, 1)
     agent.train_pending(30)
+    agent = storage.loads(storage.dumps(agent), kind)  # which knows no spare neighbors, so that eviction looks for some
+    for row in dense[:20]:
+        agent.decide(dict(zip(names, row, strict=True)))
     for row in (np.ones(2), np.array([0.0, 1.0])):  # features by position
         type(agent)(**agent.params | {"arms": 2}).decide(row)

@@ -155,18 +155,21 @@ def run(settings: Settings, announce: Callable[[int], object]) -> None:
 def serve(app: App, sockets: list[socket], signals: StopSignals, announce: Callable[[int], object]) -> None:
     """Serve until a signal arrives or the service stops for good, then finish the requests in progress.
 
-    `announce` is called with the port.
+    `announce` is called with the port once the service is ready; `/healthz` and `/readyz` answer before.
     """
-    status = _StatusLine(app.service)
+    status, announced = _StatusLine(app.service), False
 
     def watch() -> None:
+        nonlocal announced
         status.log_change()
         if app.service.fatal is not None:
             server.stop()
+        elif not announced and app.service.ready:
+            announced = True
+            announce(sockets[0].getsockname()[1])
 
     server = Server(app, app.service.limits, watch)
     signals.stop = server.stop
-    announce(sockets[0].getsockname()[1])
     server.run(sockets)
 
 

@@ -66,12 +66,12 @@ class Server(uvicorn.Server):
     Arguments:
         app: the application.
         limits: of connections.
-        every_second: called once a second.
+        every_tick: called ten times a second.
     """
 
-    def __init__(self, app: App, limits: Limits, every_second: Callable[[], object]) -> None:
+    def __init__(self, app: App, limits: Limits, every_tick: Callable[[], object]) -> None:
         self.connections = Connections(replace(limits, connections=allowed_connections(limits.connections)))
-        self._every_second = every_second
+        self._every_tick = every_tick
         super().__init__(
             uvicorn.Config(
                 app,
@@ -98,9 +98,9 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Sweep the connections once a second; called ten times a second."""
+        self._every_tick()
         if counter % 10 == 0:
             self.connections.sweep(time.monotonic())
-            self._every_second()
         return await super().on_tick(counter)
 
 
