@@ -11,6 +11,7 @@ import argparse
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -28,10 +29,11 @@ class Server:
     """A service in a process of its own."""
 
     def __init__(self, folder):
-        words = ["serve", "--port", "0", "--data-dir", folder, "--log-level", "error"]
+        with closing(socket.create_server(("127.0.0.1", 0))) as free:
+            self.port = free.getsockname()[1]
+        words = ["serve", "--port", str(self.port), "--data-dir", folder, "--log-level", "error"]
         self.started = time.perf_counter()
-        self.process = subprocess.Popen([sys.executable, "-m", "taciturn", *words], stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline().split("localhost:")[1].split("/")[0])
+        self.process = subprocess.Popen([sys.executable, "-m", "taciturn", *words], stdout=subprocess.DEVNULL)
 
     def seconds_until(self, path):
         """Seconds from the start of the process until a path answers 200."""
