@@ -42,8 +42,7 @@ def demo(
     if not as_json:
         out.print(
             f"{len(data.y)} handwritten digits arrive one at a time, and an agent names each. Half of the time it "
-            "receives the reward, 1 if right and 0 if wrong; half of the time nothing. (The first run also compiles, "
-            "which takes about a minute.)\n",
+            "receives the reward, 1 if right and 0 if wrong; half of the time nothing.\n",
             highlight=False,
         )
     experiment = spec.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
