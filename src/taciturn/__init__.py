@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from taciturn.errors import TaciturnError
     from taciturn.experiments.checks import check_agent
     from taciturn.experiments.evaluate import evaluate
+    from taciturn.features.schema import Features
     from taciturn.registry import make
     from taciturn.streams.stream import Stream
 
@@ -50,6 +51,7 @@ _MODULES = {
     "Round": "taciturn.contracts",
     "Trace": "taciturn.contracts",
     "TaciturnError": "taciturn.errors",
+    "Features": "taciturn.features.schema",
 }
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "Client",
     "Dataset",
     "Decision",
+    "Features",
     "Feedback",
     "LinUCB",
     "Part",

@@ -84,7 +84,8 @@ def trace(method, scenario, seed):  # noqa: PLR0915 - a scenario is a list of wh
     """The arms chosen (T,), their scores and widths (T, 2), and all scores and widths of every fifth decision."""
     contexts, labels, arms, edges = SCENARIOS[scenario](seed)
     rng = np.random.default_rng([seed, 102])
-    agent = taciturn.make(method, arms=arms, seed=seed, epsilon=0.1, max_nodes=70, expire_after=40, **METHODS[method])
+    settings = {"epsilon": 0.1, "max_nodes": 70, "expire_after": 40, "scaling": "none", **METHODS[method]}
+    agent = taciturn.make(method, arms=arms, seed=seed, **settings)
     start = range(6)
     near = None if edges is None else [(j, t) for t in start for j in edges[t]]
     ids = agent.warm_start([contexts[t] for t in start], [labels[t] for t in start], edges=near)

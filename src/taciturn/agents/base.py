@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents import diagnostics, memory, storage, validation
 from taciturn.agents.decisions import Decisions
+from taciturn.agents.intake import SCALINGS, Intake
 from taciturn.agents.lifecycle import Example, Lifecycle, check_settings
 from taciturn.agents.parts.part import MAX_COUNT, Part, Scores, Sizes, require
 from taciturn.agents.policy import Policy
@@ -21,7 +22,8 @@ from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
 from taciturn.contracts import STATES, Arm, Context, Decision, Explanation, Health, SparseRow
 from taciturn.errors import AlreadyAnswered, InvalidContext, TaciturnError, UnknownArm, UnknownDecision
-from taciturn.features.encode import MAX_FEATURES, ContextReader
+from taciturn.features.encode import MAX_FEATURES
+from taciturn.features.schema import NUMBER, Features
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
 from taciturn.validate import LARGEST_SEED, MANY, check_choice, check_number
@@ -54,6 +56,10 @@ class BaseAgent(ABC):
             before any feedback; "first" takes the first.
         epsilon, temperature: random choices, so that logs can be evaluated later: with probability `epsilon` any arm,
             else the best, or, with a temperature τ > 0, arm k in proportion to exp(bound_k / τ).
+        features: what the columns of contexts are, as `taciturn.Features` or a mapping of its arguments; what is not
+            said is inferred.
+        scaling: "auto" brings numbers to a common scale by their mean and standard deviation so far, so that units do
+            not matter; "l1" and "l2" divide each context by its norm, "none" takes contexts as they are.
         memory_limit: in bytes; the agent refuses to begin, or to take in more features, arms or contexts, where it
             would need more (see `memory_estimate`). None is what the machine has.
 
@@ -78,6 +84,8 @@ class BaseAgent(ABC):
     ties: str = "balance"
     epsilon: float = 0.0
     temperature: float = 0.0
+    features: Features | Mapping[str, Any] | None = None
+    scaling: str = "auto"
     memory_limit: float | None = None
 
     def __init_subclass__(cls) -> None:
@@ -92,15 +100,16 @@ class BaseAgent(ABC):
         check_choice("ties", self.ties, ("balance", "first"))
         check_number("epsilon", self.epsilon, 0, 1)
         check_number("temperature", self.temperature, 0, 1e6)
+        check_choice("scaling", self.scaling, SCALINGS)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit, 0, 1e18)
         self._rng, self._policy_rng, self._evict_rng = (
             np.random.default_rng([self.seed, number]) for number in RNG_STREAMS.values()
         )
         self._set_arms(names)
-        self._reader = ContextReader()
         self._table = NodeTable(len(names))
         self._contexts = self._table.contexts
+        self._intake = Intake(Features.of(self.features), self.scaling, self._table, self._make_room)
         self._policy = Policy(len(names), self.epsilon, self.temperature, self._policy_rng)
         self._lifecycle = Lifecycle(
             self._table,
@@ -152,7 +161,8 @@ class BaseAgent(ABC):
     @property
     def params(self) -> dict[str, Any]:
         """The parameters that this agent was made with."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        params = {field.name: getattr(self, field.name) for field in fields(self)}
+        return params | {"features": Features.of(self.features).as_dict() or None}
 
     @property
     def arm_names(self) -> tuple[Arm, ...]:
@@ -167,12 +177,18 @@ class BaseAgent(ABC):
     @property
     def n_features(self) -> int:
         """How many features the contexts have so far; 0 before the first."""
-        return self._contexts.n_features
+        return self._intake.reader.n_features or 0
 
     @property
     def feature_names(self) -> Mapping[Hashable, int] | None:
         """The columns of named features, read-only; None where features go by position."""
-        return None if self._reader.names is None else MappingProxyType(self._reader.names)
+        names = self._intake.reader.names
+        return None if names is None else MappingProxyType(names)
+
+    @property
+    def feature_kinds(self) -> Mapping[Hashable, str]:
+        """What each named column of the contexts is: "number", "category", "text", "tags", "date" or "vector"."""
+        return MappingProxyType(self._intake.reader.kinds)
 
     @property
     def next_id(self) -> int:
@@ -242,12 +258,14 @@ class BaseAgent(ABC):
         if arms is not None:
             check_number("arms", arms, 1, validation.MAX_ARMS, whole=True)
         n_arms, n_nodes = len(self._arm_names) if arms is None else arms, max(self.max_nodes or 0, self._table.count)
-        return int(self._peak_memory(memory.sizes_with(self._table, n_arms, dimension, n_nodes)))
+        width = dimension + (self._intake.scaler is not None)  # and the constant
+        return int(self._peak_memory(memory.sizes_with(self._table, n_arms, width, n_nodes)))
 
     def memory_in_use(self) -> int:
         """Bytes that are held now, counting all arms as if they had learned: cheap enough for every request."""
         parts, table = self._parts, self._table
-        return int(memory.held(parts, table, memory.sizes_with(table, table.n_arms, self.n_features, table.count)))
+        sizes = memory.sizes_with(table, table.n_arms, self._contexts.n_features, table.count)
+        return int(memory.held(parts, table, sizes))
 
     # Deciding.
 
@@ -262,20 +280,20 @@ class BaseAgent(ABC):
         """Choose an arm for a context.
 
         Arguments:
-            x: a 1-d array, a sparse matrix of one row, or {feature: value}.
+            x: {name: value}, an array or list of numbers, a sparse row, a row of a frame, or a text; values are
+                numbers, words, text, truth values, dates, lists, nested mappings, or None where one is missing.
             neighbors: where you have a graph, the ids of earlier decisions and `warm_start` rows next to this one, at
                 most 1000. Without it the context is linked to its k nearest among those that were also given without.
             allowed: the arms that can be chosen this time; all that are not retired if None.
             at: the time, in any unit, if `expire_after` is to be counted in it; otherwise decisions are counted.
         """
         lifecycle = self._lifecycle
-        reading = self._reader.read(x)
+        reading = self._intake.read(x)
         near = None if neighbors is None else validation.known_ids(neighbors, self._table.next_id)
         selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
         clock = lifecycle.time_at(at) if at is not None or lifecycle.clock is not None else None
-        self._make_room(reading.n_features, [reading.row])
+        self._intake.accept(reading)
         lifecycle.clock = clock
-        self._reader.accept(reading)
         return self._decide(reading.row, near, selectable)
 
     def decide_batch(
@@ -286,22 +304,22 @@ class BaseAgent(ABC):
         allowed: Sequence[Arm] | None = None,
         at: float | None = None,
     ) -> list[Decision]:
-        """Choose an arm for each row of a matrix, or item of a list of contexts: as `decide` on one after the other.
+        """Choose an arm for each row of a matrix, frame or table, or item of a list: as `decide` one after the other.
 
         All rows are checked before the first is decided on, and features that are new in any of them are there from
         the first. `neighbors` has a list of ids (or None) for each row.
         """
-        rows, reader = self._reader.read_all(X)
+        rows, reader = self._intake.read_all(X)
         given = [None] * len(rows) if neighbors is None else list(neighbors)
         if len(given) != len(rows):
             raise TaciturnError(f"there are {len(rows)} contexts and {len(given)} lists of neighbors; each needs one")
         near = [validation.known_ids(ids, self._table.next_id + i) for i, ids in enumerate(given)]
         selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
         clock = self._lifecycle.time_at(at)
-        self._make_room(reader.n_features or 0, rows)
+        self._intake.accept_all(rows, reader)
         self._lifecycle.clock = clock
-        self._reader = reader
-        scored: Sequence[Scores | None] = self._score_batch(rows) or [None] * len(rows)
+        scaled = self._intake.scaled_batch(rows)
+        scored: Sequence[Scores | None] = (scaled and self._score_batch(scaled)) or [None] * len(rows)
         return [self._decide(row, ids, selectable, s) for row, ids, s in zip(rows, near, scored, strict=True)]
 
     def _decide(
@@ -319,7 +337,8 @@ class BaseAgent(ABC):
             lifecycle.evict(1)
             order = lifecycle.evict_order()
         time = lifecycle.decisions if lifecycle.clock is None else lifecycle.clock
-        node = table.append(row, PENDING, time, order)
+        self._renew_scale()
+        node = self._intake.append(row, PENDING, time, order)
         near = None if neighbors is None else [n for n in map(table.find, neighbors) if n >= 0]
         lifecycle.decisions += 1
         try:
@@ -333,10 +352,17 @@ class BaseAgent(ABC):
             lifecycle.decisions -= 1
             lifecycle.retain(np.arange(node))  # a decision that was not made leaves no context behind
             raise
+        self._intake.observe(node)
         policy.times_chosen.data[arm] += 1
         table.arm.data[node], table.propensity.data[node] = arm, propensity
         table.scores.data[node], table.widths.data[node] = scores, widths
         return Decision(table.next_id - 1, self._arm_names[arm], scores, widths, propensity)
+
+    def _renew_scale(self) -> None:
+        """Take the scale of the contexts so far where it is due, and let all that was learned follow."""
+        change = self._intake.renewed()
+        if change is not None:
+            self._parts.rescale(change)
 
     def _choose(self, bounds: NDArray[np.float64]) -> tuple[int, float]:
         """The arm to choose by its upper bound (K,), and its probability."""
@@ -385,23 +411,24 @@ class BaseAgent(ABC):
         """Learn from contexts whose right arm is known, and return the ids of these rows.
 
         Arguments:
-            X0: the contexts: a matrix, dense or sparse, or a list of contexts.
+            X0: the contexts: a matrix, dense or sparse, a frame or table, or a list of contexts.
             y0: their arms, by name (or 0 … K−1).
             edges: where you have a graph, pairs of rows of X0 that it connects (an empty list is a graph too).
         """
-        rows, reader = self._reader.read_all(X0)
+        rows, reader = self._intake.read_all(X0)
         labels = validation.label_indices(y0, self._arm_index, len(rows))
         adjacent = validation.earlier_ends(edges, len(rows))
         if self.max_nodes is not None and len(rows) > self.max_nodes:
             raise TaciturnError(f"{len(rows)} labelled rows do not fit into max_nodes={self.max_nodes}")
-        self._make_room(reader.n_features or 0, rows)
-        self._reader = reader
+        self._intake.accept_all(rows, reader)
         lifecycle, table = self._lifecycle, self._table
         lifecycle.evict(len(rows))
         first = table.count
         try:
             for row, label, near in zip(rows, labels, adjacent, strict=True):
-                node = table.append(row, LABELLED, -np.inf, lifecycle.evict_order())
+                self._renew_scale()
+                node = self._intake.append(row, LABELLED, -np.inf, lifecycle.evict_order())
+                self._intake.observe(node)
                 table.arm.data[node] = label
                 self._add_context(node, None if near is None else [first + i for i in near])
             for node in range(first, table.count):
@@ -414,6 +441,8 @@ class BaseAgent(ABC):
 
     def _discard(self, first: int) -> None:
         """Unlearn and evict all nodes from `first` on."""
+        for node in range(first, self._table.count):
+            self._intake.forget(node)
         for node in range(first, self._table.count):
             try:
                 self._lifecycle.revert(node)
@@ -439,6 +468,8 @@ class BaseAgent(ABC):
         """
         node = self._lifecycle.find(id)
         arm, labelled = int(self._table.arm.data[node]), self._table.state.data[node] == LABELLED
+        self._lifecycle.revert(node)
+        self._intake.forget(node)
         self._lifecycle.withdraw(node)
         if not labelled:
             self._policy.times_chosen.data[arm] -= 1
@@ -481,7 +512,7 @@ class BaseAgent(ABC):
             self._policy.set_active(index, active=True)
             return
         names = validation.arm_names([*self._arm_names, name])
-        self._check_memory(len(names), self.n_features, grows=True)
+        self._check_memory(len(names), self._contexts.n_features, grows=True)
         if self.n_features:
             self._parts.add_arm(model)
         self._table.add_arm(model)
@@ -586,13 +617,12 @@ class BaseAgent(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """All that a file holds of an agent; arrays are live, so copy what you keep. The keys are the file format."""
-        names, table, parts = self._reader.names, self._table, self._parts  # which add their columns to the table
+        table, parts = self._table, self._parts  # which add their columns to the table
         return {
             "params": self.params,
             "arm_names": self._arm_names,
-            "feature_names": None if names is None else list(names),
-            "n_features": self.n_features,
-            "table": {"next_id": table.next_id, "contexts": self._contexts.state_dict(), "columns": table.state_dict()},
+            "intake": self._intake.state_dict(),
+            "table": {"next_id": table.next_id, "columns": table.state_dict()},
             "lifecycle": self._lifecycle.state_dict(),
             "policy": self._policy.state_dict(),
             "random": {name: generator.bit_generator.state for name, generator in self._generators().items()},
@@ -603,6 +633,8 @@ class BaseAgent(ABC):
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
         """The agent that `state_dict` describes; `ValueError` where its parts do not fit together."""
+        if "intake" not in state:
+            state = _without_scale(state)
         arms, names = state["params"]["arms"], state["arm_names"]
         n_arms = arms if isinstance(arms, int | np.integer) else len(arms)  # a forged one could take all memory
         require(n_arms <= len(names), "there are fewer arms than at the start")
@@ -614,21 +646,32 @@ class BaseAgent(ABC):
         """Take over what `state_dict` returned, from an agent with the same parameters."""
         names, parts, table = validation.arm_names(list(state["arm_names"])), self._parts, self._table
         self._set_arms(names)
-        sizes = len(names), int(state["n_features"]), len(state["table"]["columns"]["id"])
-        self._contexts.load_state_dict(state["table"]["contexts"], *sizes)
-        table.load_state_dict(state["table"]["columns"], len(names), sizes[-1])
-        next_id, n_features = state["table"]["next_id"], state["n_features"]
+        n_nodes = len(state["table"]["columns"]["id"])
+        table.load_state_dict(state["table"]["columns"], len(names), n_nodes)
+        n_features = self._intake.load_state_dict(state["intake"], len(names), n_nodes)
+        sizes = len(names), n_features, n_nodes
+        next_id = state["table"]["next_id"]
         require(type(next_id) is int and 0 <= next_id < MAX_COUNT, "the next id is not a count")
-        require(type(n_features) is int and 0 <= n_features <= MAX_FEATURES, "the number of features is not one")
-        require(n_features or not sizes[-1], "there are contexts without features")
         table.next_id = next_id
         table.check()
         self._policy.load_state_dict(state["policy"], *sizes)
         self._lifecycle.load_state_dict(state["lifecycle"], *sizes)
-        self._reader.load(self.n_features or None, state["feature_names"])
         for name, generator in self._generators().items():
             generator.bit_generator.state = state["random"][name]
         check_choice("deferred", state["deferred"], (True, False))
         self.defer_training(on=state["deferred"])
         if self.n_features:
             parts.load_state_dict(state["parts"], *sizes)
+
+
+def _without_scale(state: dict[str, Any]) -> dict[str, Any]:
+    """The state of an agent from format 4 of files, which knew numbers only and took them as they were."""
+    names, n_features = state["feature_names"], state["n_features"]
+    reader = {
+        "n_inputs": None if names is not None else n_features or None,
+        "names": names,
+        "is_number": np.ones(len(names or ()), np.bool_),
+        "kinds": dict.fromkeys(names or (), NUMBER),
+    }
+    intake = {"reader": reader, "contexts": state["table"]["contexts"], "scale": None}
+    return state | {"params": {"scaling": "none"} | state["params"], "intake": intake}

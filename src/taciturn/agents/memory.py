@@ -26,7 +26,8 @@ def sizes_with(table: NodeTable, n_arms: int, n_features: int, n_nodes: int, com
 
 def held(parts: Part, table: NodeTable, sizes: Sizes) -> float:
     """Bytes between calls, once all arms have learned."""
-    return parts.nbytes(sizes) + table.nbytes(sizes) + table.contexts.nbytes(sizes)
+    stores = 1 if table.raw is table.contexts else 2
+    return parts.nbytes(sizes) + table.nbytes(sizes) + stores * table.contexts.nbytes(sizes)
 
 
 def peak(parts: Part, table: NodeTable, sizes: Sizes, working: Callable[[Sizes], float]) -> float:

@@ -17,6 +17,7 @@ from taciturn.agents.table import LABELLED, REWARDED
 from taciturn.agents.viewucb import ViewUCB
 from taciturn.contracts import Arm
 from taciturn.errors import AlreadyAnswered
+from taciturn.features.scale import Change
 from taciturn.validate import MANY, check_number
 
 
@@ -49,16 +50,20 @@ UNSEEN = -2
 """The label of a context that the last fit has not seen; −1 is one that it has seen without a label."""
 
 
-class AfterWarmStart(Part):
-    """Calls a function when the labelled rows are learned."""
+class Refits(Part):
+    """Calls a function when the labelled rows are learned, and when contexts have moved."""
 
-    def __init__(self, call: Callable[[], object]) -> None:
+    def __init__(self, refit: Callable[[], object]) -> None:
         super().__init__()
-        self._call = call
+        self._refit = refit
 
     def after_warm_start(self) -> None:
         """Call it."""
-        self._call()
+        self._refit()
+
+    def rescale(self, change: Change) -> None:
+        """Call it."""
+        self._refit()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -87,17 +92,18 @@ class LabelSpreader(BaseAgent):
         self._labels = self._table.column("labels", np.int64, fill=-1, below="arm")
         self._fitted = self._table.column("fitted_labels", np.int64, fill=UNSEEN, below="arm")  # at the last fit
         self._model: tuple[tuple[bytes, int], LabelSpreading] | None = None  # no file holds it
-        return {"start": AfterWarmStart(self._refit)}
+        return {"start": Refits(self._refit)}
 
     def _refit(self) -> NDArray[np.int64]:
         """Take all labels there are, and return them."""
         count = self._table.count
         self._fitted.data[:count] = self._labels.data[:count]
+        self._model = None
         return self._fitted.data[:count]
 
     def _fit(self, labels: NDArray[np.int64]) -> LabelSpreading:
         """scikit-learn's model on the first contexts with these labels."""
-        key = (self._table.id.data[: len(labels)].tobytes() + labels.tobytes(), self.n_features)
+        key = (self._table.id.data[: len(labels)].tobytes() + labels.tobytes(), self._contexts.n_features)
         if self._model is None or self._model[0] != key:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)

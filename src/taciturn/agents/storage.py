@@ -22,8 +22,8 @@ from taciturn.agents.decoding import ARRAY_KINDS, Arrays, Decoder, is_estimator,
 from taciturn.errors import InvalidData, TaciturnError
 from taciturn.system import atomic_write
 
-FORMAT = 4
-UPGRADES: dict[int, Callable[[Any], Any]] = {}
+FORMAT = 5
+UPGRADES: dict[int, Callable[[Any], Any]] = {4: lambda header: header}  # `BaseAgent.from_state_dict` reads both
 """For each older format that is read, the function that makes a header of the next format from one of it."""
 
 MAGIC = b"taciturn" + bytes([FORMAT])

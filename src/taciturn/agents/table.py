@@ -240,14 +240,29 @@ class RowStore(Part):
         """The rows."""
         return self.rows._asdict()
 
-    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
-        """Take rows over from a file."""
+    def replace(self, rows: CSR) -> None:
+        """Take other rows in place of all there are."""
+        self.count = len(rows.indptr) - 1
+        self._indptr, self._columns, self._values = rows
+
+    def load_state_dict(
+        self,
+        state: dict[str, Any],
+        n_arms: int,
+        n_features: int,
+        n_nodes: int,
+        *,
+        largest: float = LARGEST,
+        nan: bool = False,
+    ) -> None:
+        """Take rows over from a file: values up to `largest`, and NaN where `nan`."""
         indptr, columns, values = state["indptr"], state["columns"], state["values"]
         require(is_array(indptr, np.int64, n_nodes + 1) and indptr[0] == 0, "the rows' offsets do not fit")
         require((np.diff(indptr) >= 0).all(), "the rows' offsets fall")
         require(is_array(columns, np.int32, int(indptr[-1])) and in_range(columns, 0, n_features), "columns do not fit")
         require(is_array(values, np.float64, int(indptr[-1])), "values do not fit")
-        require((np.abs(values) <= LARGEST).all(), "values are not allowed")
+        allowed = (np.abs(values) <= largest) | (np.isnan(values) & nan)
+        require(allowed.all(), "values are not allowed")
         self.count, self.n_features = n_nodes, n_features
         self._indptr, self._columns, self._values = indptr, columns, values
 
@@ -272,6 +287,7 @@ class NodeTable(Table):
         super().__init__(n_arms)
         self.next_id = 0
         self.contexts = RowStore()
+        self.raw = self.contexts  # before they are scaled, where they are
         self.id = self.column("id", np.int64)
         self.state = self.column("state", np.int8, below=len(STATES))
         self.arm = self.column("arm", np.int32, below="arm")
@@ -300,6 +316,8 @@ class NodeTable(Table):
         """Evict all nodes but these, which are renumbered in their order."""
         super().keep(rows)
         self.contexts.keep(rows)
+        if self.raw is not self.contexts:
+            self.raw.keep(rows)
 
     def find(self, id: int) -> int:
         """The node of an id that was given out, or −1 if it was evicted."""

@@ -15,6 +15,7 @@ from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.view_weights import ViewWeights
 from taciturn.agents.table import REWARDED, RowStore
 from taciturn.contracts import SparseRow
+from taciturn.features.scale import Change
 from taciturn.kernels import ridge, views
 from taciturn.validate import check_number
 
@@ -43,8 +44,15 @@ class UnitRows(RowStore):
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Make the rows anew from the contexts, whatever a file says of them."""
+        self._remake(n_features)
+
+    def rescale(self, change: Change) -> None:
+        """Make the rows anew."""
+        self._remake(self._of.n_features)
+
+    def _remake(self, n_features: int) -> None:
         self.count, self.n_features = 0, n_features
-        for node in range(n_nodes):
+        for node in range(self._of.count):
             self.append(unit_row(self._of[node]))
 
 

@@ -1,7 +1,8 @@
 """Reading what users give as a context into sparse rows."""
 
-from collections.abc import Hashable, Iterable, Mapping
-from numbers import Real
+import math
+import zlib
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,68 +11,118 @@ from numpy.typing import NDArray
 
 from taciturn.contracts import SparseRow
 from taciturn.errors import InvalidContext
+from taciturn.features.containers import all_contexts, one_context
+from taciturn.features.schema import (
+    CATEGORY,
+    DATE,
+    IGNORED,
+    KINDS,
+    NUMBER,
+    TAGS,
+    TEXT,
+    VECTOR,
+    Features,
+    date_of,
+    is_missing,
+    kind_of,
+)
+from taciturn.features.text import words_and_pairs
 from taciturn.kernels.select import first_invalid, nonzeros
-from taciturn.validate import LARGEST
+from taciturn.validate import LARGEST, shown
 
 MAX_FEATURES = np.iinfo(np.int32).max
-NEEDED = f"a finite number is needed, of at most {LARGEST:g}"
+
+LARGEST_SCALED = 1e100
+"""The largest absolute value of a feature that is scaled: its square is finite."""
+
+MAX_DEPTH = 8
+"""How deep mappings can be nested."""
+
+MAX_VALUES = 100_000
+"""How many values a context of names can have, nested ones and items of lists included."""
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class Reading(NamedTuple):
-    """A context as read: its row, the number of features it knows of, and those that it is the first to name."""
+    """A context as read: its row, the number of columns with it, and what it is the first to have."""
 
     row: SparseRow
     n_features: int
-    new_names: list[Hashable] | None  # None where features go by position
+    new_names: dict[Hashable, bool]  # features, and whether each is a number
+    new_kinds: dict[Hashable, str]  # of columns of the context
+    n_inputs: int | None  # the length of a context without names
 
 
 class ContextReader:
-    """Turns arrays, sparse rows and {feature: value} into sparse rows, and refuses what cannot be one.
+    """Turns any context into a sparse row, and refuses what cannot be one.
 
-    The first context settles whether features go by position, with a fixed number of them, or by name, where
-    every new name opens a column. Reading changes nothing until `accept`.
+    The first context settles whether features go by position, with a fixed number of them, or by name, where every new
+    name opens a column. Reading changes nothing until `accept`.
+
+    Arguments:
+        features: what the columns are, where that is said.
+        scaled: whether a `Scaler` takes the rows: it takes larger numbers, NaN for a missing one in an array, and has
+            its own flags for missing numbers, which otherwise have a feature each (`age?`).
     """
 
-    def __init__(self) -> None:
-        self.n_features: int | None = None
-        self.names: dict[Hashable, int] | None = None
+    def __init__(self, features: Features | None = None, *, scaled: bool = False) -> None:
+        self.features = Features() if features is None else features
+        self.scaled = scaled
+        self.largest = LARGEST_SCALED if scaled else LARGEST
+        self.n_inputs: int | None = None  # of contexts that go by position; None where they have names
+        self.names: dict[Hashable, int] | None = None  # the column of each feature, where they have names
+        self.is_number: list[bool] = []  # for each feature that has a name
+        self.kinds: dict[Hashable, str] = dict(self.features.kinds)
 
-    def load(self, n_features: int | None, names: list[Hashable] | None) -> None:
-        """Take over what a file says of the features."""
-        self.n_features = n_features
-        self.names = None if names is None else {name: i for i, name in enumerate(names)}
-        if names is not None and not len(names) == len(self.names or ()) == n_features:
-            raise ValueError("the names of the features do not fit")
+    @property
+    def n_features(self) -> int | None:
+        """How many columns there are; None before the first context."""
+        return self.n_inputs if self.names is None else len(self.names)
+
+    def copy(self) -> "ContextReader":
+        """A reader that has accepted the same, and goes on independently."""
+        other = ContextReader(self.features, scaled=self.scaled)
+        other.n_inputs, other.is_number, other.kinds = self.n_inputs, list(self.is_number), dict(self.kinds)
+        other.names = None if self.names is None else dict(self.names)
+        return other
 
     def read(self, context: Any) -> Reading:
         """Read one context, without remembering anything yet."""
-        if isinstance(context, Mapping) and not sp.issparse(context):  # some sparse formats are mappings too
-            return self._read_named(context)
+        given = one_context(context)
+        if isinstance(given, Mapping) and not sp.issparse(given):  # some sparse formats are mappings too
+            return self._read_named(given)
         if self.names is not None:
+            given = self._by_position(given)
+            return self._read_named(given)
+        columns, values, n_inputs = _sparse_entries(given) if sp.issparse(given) else _dense_entries(given)
+        row = SparseRow(columns, self._checked(columns, values, n_inputs))
+        if self.n_inputs is not None and n_inputs != self.n_inputs:
+            raise InvalidContext(f"the context has {n_inputs} features; this agent's contexts have {self.n_inputs}")
+        return Reading(row, n_inputs, {}, {}, n_inputs)
+
+    def _by_position(self, array: Any) -> Mapping[Hashable, Any]:
+        """A row of numbers for contexts that began as a list with words in it."""
+        names = [str(position) for position in range(array.shape[-1])]
+        if not all(name in self.kinds for name in names) or sp.issparse(array):
             raise InvalidContext("this agent's features have names; give the context as {feature: value}")
-        row, n_features = _read_sparse(context) if sp.issparse(context) else _read_dense(context)
-        if self.n_features is not None and n_features != self.n_features:
-            raise InvalidContext(f"the context has {n_features} features; this agent's contexts have {self.n_features}")
-        return Reading(row, n_features, None)
+        return dict(zip(names, array.tolist(), strict=True))
 
     def accept(self, reading: Reading) -> None:
-        """Remember what a reading settles: the number of features, or their names."""
-        self.n_features = reading.n_features
-        if reading.new_names is not None:
-            self.names = {} if self.names is None else self.names
-            self.names |= {name: len(self.names) + i for i, name in enumerate(reading.new_names)}
+        """Remember what a reading settles: the number of features, or their names and kinds."""
+        if reading.n_inputs is not None:
+            self.n_inputs = reading.n_inputs
+            return
+        self.names = {} if self.names is None else self.names
+        for name, is_number in reading.new_names.items():
+            self.names[name] = len(self.names)
+            self.is_number.append(is_number)
+        self.kinds |= reading.new_kinds
 
     def read_all(self, contexts: Any) -> tuple[list[SparseRow], "ContextReader"]:
-        """Read the rows of a matrix or the items of a list, and return them with the reader that has accepted them."""
-        reader = ContextReader()
-        reader.n_features, reader.names = self.n_features, None if self.names is None else dict(self.names)
-        if sp.issparse(contexts) and contexts.ndim == 2:
-            matrix = sp.csr_matrix(contexts)
-            contexts = [matrix[i] for i in range(matrix.shape[0])]
-        if not isinstance(contexts, Iterable) or isinstance(contexts, str | Mapping):
-            raise InvalidContext(f"contexts are a matrix or a list of contexts, not {type(contexts).__name__}")
-        rows = []
-        for i, context in enumerate(contexts):
+        """Read the rows of a batch, and return them with the reader that has accepted them."""
+        reader, rows = self.copy(), []
+        for i, context in enumerate(all_contexts(contexts)):
             try:
                 reading = reader.read(context)
             except InvalidContext as error:
@@ -82,61 +133,227 @@ class ContextReader:
             raise InvalidContext("there are no contexts")
         return rows, reader
 
-    def _read_named(self, context: Mapping[Hashable, float]) -> Reading:
-        if self.names is None and self.n_features is not None:
-            raise InvalidContext(f"this agent's contexts are arrays of {self.n_features} features, not {{name: value}}")
+    def _read_named(self, context: Mapping[Hashable, Any]) -> Reading:
+        if self.n_inputs is not None:
+            raise InvalidContext(f"this agent's contexts are arrays of {self.n_inputs} features, not {{name: value}}")
         if not context:
             raise InvalidContext("the context is empty: it names no feature")
-        for name, given in context.items():
-            value: Any = given
-            if not isinstance(value, Real | np.bool_) or not abs(value) <= LARGEST:  # type: ignore[operator]
-                raise InvalidContext(f"feature {name!r} is {value!r}; {NEEDED}")
-        names = self.names or {}
-        new = [name for name in context if name not in names]
-        if any(name != name for name in new):  # noqa: PLR0124 - NaN
+        return _NamedReading(self).of(context)
+
+    def _checked(self, columns: NDArray[np.int32], values: NDArray[Any], n_inputs: int) -> NDArray[np.float64]:
+        """The values of a row by position, or `InvalidContext`."""
+        if n_inputs == 0:
+            raise InvalidContext("the context is empty: it has no features")
+        if n_inputs > MAX_FEATURES:
+            raise InvalidContext(f"the context has {n_inputs} features; at most {MAX_FEATURES} can be told apart")
+        if values.dtype.kind not in "biuf":
+            raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
+        floats = np.asarray(values, dtype=float)
+        at = first_invalid(floats, self.largest, self.scaled)
+        if at >= 0:
+            raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; {needed(self.largest)}")
+        return floats
+
+    # Files.
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a file holds of the features."""
+        return {
+            "n_inputs": self.n_inputs,
+            "names": None if self.names is None else list(self.names),
+            "is_number": np.array(self.is_number, np.bool_),
+            "kinds": dict(self.kinds),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what a file says of the features; `ValueError` where it does not fit together."""
+        names, numbers, kinds, n_inputs = (state[key] for key in ("names", "is_number", "kinds", "n_inputs"))
+        if n_inputs is not None and not (type(n_inputs) is int and 0 < n_inputs <= MAX_FEATURES):
+            raise ValueError("the number of features is not one")
+        if not isinstance(numbers, np.ndarray) or numbers.dtype != np.bool_ or len(numbers) != len(names or ()):
+            raise ValueError("the names of the features do not fit")
+        if names is not None and (n_inputs is not None or len(dict.fromkeys(names)) != len(names)):
+            raise ValueError("the names of the features do not fit")
+        if not isinstance(kinds, dict) or not all(kind in KINDS for kind in kinds.values()):
+            raise ValueError("the kinds of the features are not known")
+        self.n_inputs, self.is_number, self.kinds = n_inputs, numbers.tolist(), dict(kinds)
+        self.names = None if names is None else {name: column for column, name in enumerate(names)}
+
+
+class _NamedReading:
+    """The reading of one context of names: its entries so far, and what it is the first to name."""
+
+    def __init__(self, reader: ContextReader) -> None:
+        self._names: dict[Hashable, int] = reader.names or {}
+        self._kinds, self._reader = reader.kinds, reader
+        self._max = reader.features.max_features
+        self._entries: dict[int, float] = {}
+        self._new_names: dict[Hashable, bool] = {}
+        self._opened: dict[Hashable, int] = {}
+        self._new_kinds: dict[Hashable, str] = {}
+        self._count = 0
+
+    def of(self, context: Mapping[Hashable, Any]) -> Reading:
+        """Read all values."""
+        kinds, names, entries, largest = self._kinds, self._names, self._entries, self._reader.largest
+        for name, value in _flat(context):
+            kind = kinds.get(name)
+            if kind is NUMBER and type(value) is float and name in names and -largest <= value <= largest:
+                entries[names[name]] = value  # what most values are
+            else:
+                self._read_value(name, value, kind)
+        n_features = len(names) + len(self._new_names)
+        columns = np.fromiter(entries, np.int32, len(entries))
+        values = np.fromiter(entries.values(), float, len(entries))
+        order = columns.argsort()
+        return Reading(SparseRow(columns[order], values[order]), n_features, self._new_names, self._new_kinds, None)
+
+    def _read_value(self, name: Hashable, value: Any, known: str | None) -> None:
+        self._count += 1
+        if known == IGNORED:
+            return
+        if name != name:  # noqa: PLR0124 - NaN
             raise InvalidContext("a feature is named NaN, which is not equal to itself; give it another name")
-        opened = {name: len(names) + i for i, name in enumerate(new)}
-        columns = np.array([names[name] if name in names else opened[name] for name in context], np.int32)
-        values = np.fromiter(context.values(), float, len(context))
-        order = np.argsort(columns)
-        return Reading(SparseRow(columns[order], values[order]), len(names) + len(new), new)
+        if is_missing(value):
+            if known is not None and not (known == NUMBER and self._reader.scaled):
+                self._add(f"{name}?", 1.0)
+            return
+        kind = self._kind(name, value, known)
+        match kind:
+            case "number":
+                self._add(name, _number(name, value, self._reader.largest), is_number=True)
+            case "category":
+                self._add(f"{name}={_word(value)}", 1.0)
+            case "text":
+                self._add_text(name, value)
+            case "tags":
+                for tag in value:
+                    if not is_missing(tag):
+                        self._add(f"{name}={_word(tag)}", 1.0)
+                        self._check_count()
+            case "date":
+                self._add_date(name, value)
+            case "vector":
+                self._add_vector(name, value)
+        self._check_count()
+
+    def _check_count(self) -> None:
+        if self._count > MAX_VALUES:
+            raise InvalidContext(f"the context has more than {MAX_VALUES} values; fewer are needed")
+
+    def _kind(self, name: Hashable, value: Any, known: str | None) -> str:
+        """The kind of a column: as it is known, or as its first value says."""
+        if known == CATEGORY and name in self._reader.features.kinds:
+            return CATEGORY
+        found = kind_of(name, value)
+        if known is None:
+            if len(self._kinds) < self._max:
+                self._new_kinds[name] = found
+            return found
+        if known == found or (known == NUMBER and name in self._reader.features.kinds and isinstance(value, str)):
+            return known
+        if isinstance(value, str):  # a text can be short, a name can have several words, a date is a word too
+            if known in (CATEGORY, TEXT):
+                if known == CATEGORY and found == TEXT and name not in self._reader.features.kinds:
+                    self._new_kinds[name] = TEXT
+                    return TEXT
+                return known
+            if known == TAGS:
+                self._add(f"{name}={value}", 1.0)
+                return IGNORED
+        if known == TAGS and found == VECTOR and not len(value):
+            return known
+        raise InvalidContext(
+            f"feature {name!r} is {shown(value)}, a {found}; it was a {known} so far, and a {known} is needed"
+        )
+
+    def _add(self, feature: Hashable, value: float, *, is_number: bool = False) -> None:
+        """Add to the entry of a feature, in a column of its own or, beyond `max_features`, in a shared one."""
+        column = self._names.get(feature)
+        if column is None:
+            column = self._opened.get(feature)
+        if column is None:
+            column = len(self._names) + len(self._opened)
+            if column >= self._max:
+                column = self._shared_column(feature)
+            else:
+                self._opened[feature] = column
+                self._new_names[feature] = is_number
+        self._entries[column] = self._entries.get(column, 0.0) + value
+        self._count += 1
+
+    def _shared_column(self, feature: Hashable) -> int:
+        """The column of a feature that has none of its own, chosen by a hash of its name; numbers share none."""
+        column, is_number = zlib.crc32(repr(feature).encode()) % self._max, self._reader.is_number
+        for step in range(self._max):
+            at = (column + step) % self._max
+            if at >= len(is_number) or not is_number[at]:
+                return at
+        raise InvalidContext(f"feature {feature!r} is one too many: max_features={self._max} numbers have columns")
+
+    def _add_text(self, name: Hashable, value: Any) -> None:
+        text = value if isinstance(value, str) else str(value)
+        for word, weight in words_and_pairs(text).items():
+            self._add(f"{name}:{word}", weight)
+
+    def _add_date(self, name: Hashable, value: Any) -> None:
+        """Days since 1970 as a number, the weekday, and the times of the day and of the year as points on a circle."""
+        moment = date_of(name, value)
+        hours = moment.hour + moment.minute / 60 + moment.second / 3600
+        self._add(f"{name}.day", moment.toordinal() - 719_163 + hours / 24, is_number=True)
+        self._add(f"{name}.weekday={WEEKDAYS[moment.weekday()]}", 1.0)
+        for part, share in (("hour", hours / 24), ("year", moment.timetuple().tm_yday / 365.25)):
+            self._add(f"{name}.{part}.cos", math.cos(2 * math.pi * share))
+            self._add(f"{name}.{part}.sin", math.sin(2 * math.pi * share))
+
+    def _add_vector(self, name: Hashable, value: Any) -> None:
+        for position, item in enumerate(value):
+            self._add(f"{name}[{position}]", _number(f"{name}[{position}]", item, LARGEST))
+            self._check_count()
 
 
-def _read_sparse(context: Any) -> tuple[SparseRow, int]:
-    if context.ndim == 2 and context.shape[0] != 1:
-        raise InvalidContext(f"one context is one row; this sparse matrix has {context.shape[0]}")
-    matrix = context if context.format == "csr" else context.tocsr()
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    columns, n_features = matrix.indices, int(matrix.shape[-1])
-    if len(columns) and not (columns.min() >= 0 and columns.max() < n_features):
-        raise InvalidContext(f"the sparse context names a column that does not exist; there are {n_features}")
-    return _checked(columns.astype(np.int32), matrix.data, n_features)
+def needed(largest: float) -> str:
+    """What would be right where a number is not."""
+    return f"a finite number is needed, of at most {largest:g}"
 
 
-def _read_dense(context: Any) -> tuple[SparseRow, int]:
+def _flat(context: Mapping[Hashable, Any], prefix: str = "", depth: int = 1) -> Iterator[tuple[Hashable, Any]]:
+    """All names and values; those of a nested mapping as `outer.inner`."""
+    for name, value in context.items():
+        if type(value) is dict or isinstance(value, Mapping):
+            if depth >= MAX_DEPTH:
+                raise InvalidContext(f"feature {prefix}{name!s} is nested more than {MAX_DEPTH} deep; less is needed")
+            yield from _flat(value, f"{prefix}{name}.", depth + 1)
+        else:
+            yield (f"{prefix}{name}" if prefix else name), value
+
+
+def _word(value: Any) -> str:
+    """The name of a category: 3 and 3.0 are one."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _number(name: Hashable, value: Any, largest: float) -> float:
+    """A number of at most `largest`, or `InvalidContext`."""
     try:
-        array = np.asarray(context)
-    except ValueError:  # ragged
-        array = np.asarray(None)
-    if array.dtype.kind not in "biuf":
-        kind = type(context).__name__
-        raise InvalidContext(f"a context is an array of numbers, a sparse row or {{feature: value}}, not this {kind}")
-    if array.ndim != 1:
-        raise InvalidContext(f"a context is a 1-d array; this one has shape {array.shape}")
-    return _checked(*nonzeros(np.ascontiguousarray(array, dtype=float)), len(array))  # NaN stays, and is caught there
+        if isinstance(value, np.timedelta64):
+            value = value / np.timedelta64(1, "s")
+        number = float(value.total_seconds()) if hasattr(value, "total_seconds") else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.inf
+    if not -largest <= number <= largest:
+        raise InvalidContext(f"feature {name!r} is {shown(value)}; {needed(largest)}")
+    return number
 
 
-def _checked(columns: NDArray[np.int32], values: NDArray[Any], n_features: int) -> tuple[SparseRow, int]:
-    if n_features == 0:
-        raise InvalidContext("the context is empty: it has no features")
-    if n_features > MAX_FEATURES:
-        raise InvalidContext(f"the context has {n_features} features; at most {MAX_FEATURES} can be told apart")
-    if values.dtype.kind not in "biuf":
-        raise InvalidContext(f"the context holds {values.dtype} values; numbers are needed")
-    floats = np.asarray(values, dtype=float)
-    at = first_invalid(floats, LARGEST)
-    if at >= 0:
-        raise InvalidContext(f"the context holds {floats[at]} at feature {columns[at]}; {NEEDED}")
-    return SparseRow(columns, floats), n_features
+def _sparse_entries(matrix: Any) -> tuple[NDArray[np.int32], NDArray[Any], int]:
+    columns, n_inputs = matrix.indices, int(matrix.shape[-1])
+    if len(columns) and not (columns.min() >= 0 and columns.max() < n_inputs):
+        raise InvalidContext(f"the sparse context names a column that does not exist; there are {n_inputs}")
+    return columns.astype(np.int32), matrix.data, n_inputs
+
+
+def _dense_entries(array: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any], int]:
+    return *nonzeros(np.ascontiguousarray(array, dtype=float)), len(array)  # NaN stays

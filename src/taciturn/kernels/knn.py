@@ -202,13 +202,13 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> None:
 
 
 @kernel
-def measure(lists: Lists, rows: CSR, nodes: Columns, listed: int) -> None:
-    """Write the squared norms of all nodes, and the distances to the first `listed` in their lists, as `insert`."""
+def measure(lists: Lists, rows: CSR, nodes: Columns) -> None:
+    """Write the squared norms of all nodes, and the distances to those in their lists, as `insert`."""
     for i in range(nodes.shape[0]):
         lists.norms2[i] = 0.0
         for p in range(rows.indptr[nodes[i]], rows.indptr[nodes[i] + 1]):
             lists.norms2[i] += rows.values[p] * rows.values[p]
-        for a in range(listed):
+        for a in range(lists.known[i]):
             lists.distances[i, a] = _squared_distance(rows, nodes[i], nodes[lists.neighbors[i, a]])
 
 

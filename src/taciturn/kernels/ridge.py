@@ -34,6 +34,9 @@ BLOCK = 64
 DENSE = 2
 """A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
 
+LARGEST_SHRINKING = 100.0
+"""Where a column shrinks by more, an inverse that is moved directly would lose more than four of its digits."""
+
 EIGHT = 8
 """How many contexts `normal_equations` takes at a time."""
 
@@ -86,6 +89,62 @@ def with_arm(state: RidgeState, like: int | None) -> RidgeState:
         if like is not None:
             new[arms] = old[like]
     return more
+
+
+def rescaled(state: RidgeState, columns: Ints, block: Floats) -> RidgeState:
+    """The same evidence where contexts have moved linearly: ``x'[columns] = block @ x[columns]``, ``x' = S x``.
+
+        A' = λI + S(A − λI)Sᵀ = SASᵀ + λ(I − SSᵀ)          b' = S b
+
+    S differs from the identity in a few columns E, so ``A'⁻¹ = P − PE N (I + EᵀPE N)⁻¹ EᵀP`` (Woodbury) with
+    ``P = S⁻ᵀA⁻¹S⁻¹`` and ``N = λ(I − block blockᵀ)``. Where most columns move, or one by so much that P loses digits,
+    A is inverted twice instead.
+    """
+    arms, dimension = state.theta.shape
+    moved = new_state(arms, dimension, 1.0)._replace(scale=state.scale)
+    ridge = 1.0 / state.scale[0]
+    few = 4 * len(columns) <= dimension and np.abs(np.linalg.inv(block)).max() < LARGEST_SHRINKING
+    for k in np.flatnonzero((state.folds > 0) | (state.counts > 0)):
+        inverse = _whole_inverse(state, int(k))
+        b = np.linalg.solve(inverse, state.theta[k]) if not few else None
+        if b is None:
+            moved.inverse[k], moved.theta[k] = _moved_by_few(inverse, state.theta[k], columns, block, ridge)
+        else:
+            data = np.linalg.inv(inverse)
+            data[np.diag_indices(dimension)] -= ridge
+            data[columns] = block @ data[columns]
+            data[:, columns] = data[:, columns] @ block.T
+            b[columns] = block @ b[columns]
+            data[np.diag_indices(dimension)] += ridge
+            after = np.linalg.inv(data)
+            moved.inverse[k] = (after + after.T) / 2
+            moved.theta[k] = moved.inverse[k] @ b
+        moved.folds[k] = 1
+    return moved
+
+
+def _whole_inverse(state: RidgeState, k: int) -> Floats:
+    """``A_k⁻¹`` (D, D) with all updates."""
+    n = int(state.counts[k])
+    inverse = state.inverse[k].copy() if state.folds[k] else np.eye(state.theta.shape[1]) * state.scale[0]
+    pending = state.pending_updates[k, :n]
+    inverse -= (pending.T * state.gains[k, :n]) @ pending
+    return inverse
+
+
+def _moved_by_few(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: float) -> tuple[Floats, Floats]:
+    """``A'⁻¹`` and ``θ'`` of `rescaled` for one arm, at the cost of D² for each column that moves."""
+    back = np.linalg.inv(block)  # S⁻¹ in the columns
+    inverse[columns] = back.T @ inverse[columns]
+    inverse[:, columns] = inverse[:, columns] @ back
+    theta = theta.copy()
+    theta[columns] = back.T @ theta[columns]  # P b' = S⁻ᵀA⁻¹b = S⁻ᵀθ
+    change = ridge * (np.eye(len(columns)) - block @ block.T)
+    reached = inverse[:, columns]
+    core = change @ np.linalg.inv(np.eye(len(columns)) + reached[columns] @ change)
+    theta -= reached @ (core @ theta[columns])
+    inverse -= reached @ core @ reached.T
+    return (inverse + inverse.T) / 2, theta
 
 
 def clear(state: RidgeState, arms: Ints) -> None:

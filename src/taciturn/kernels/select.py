@@ -9,10 +9,10 @@ Floats = NDArray[np.float64]
 
 
 @kernel
-def first_invalid(values: Floats, largest: float) -> int:
-    """Return the index of the first value that is NaN or has ``|value| > largest``, or −1 if all are valid."""
+def first_invalid(values: Floats, largest: float, nan: bool) -> int:  # noqa: FBT001 - numba
+    """Return the index of the first value with ``|value| > largest``, or NaN unless `nan`; −1 if all are valid."""
     for i in range(values.shape[0]):
-        if not abs(values[i]) <= largest:  # false for NaN too
+        if not abs(values[i]) <= largest and not (nan and np.isnan(values[i])):  # false for NaN too
             return i
     return -1
 

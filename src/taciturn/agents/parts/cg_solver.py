@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Array, Part, Sizes, is_array, require
 from taciturn.agents.table import NodeTable, RowStore
+from taciturn.features.scale import Change
 from taciturn.kernels import views
 from taciturn.kernels.csr import CSR
 
@@ -173,6 +174,15 @@ class CGSolver(Part):
         """A solve under way starts over."""
         self._stage, self._cg = 0, None
         super().add_arm(like)
+
+    def rescale(self, change: Change) -> None:
+        """θ says the same of the moved contexts, ``θ' = S⁻ᵀθ``; a solve starts over, with all scales made anew."""
+        self._stage, self._cg = 0, None
+        self.solved_at = self._scaled_at = self._scaled_to = 0
+        for theta in (_flat(self._theta), _flat(self.unit_theta)):
+            theta[change.slots] = np.linalg.solve(change.block.T, theta[change.slots].astype(float))
+        projected = self._rows_of(self.projected)
+        projected[...] = views.spmm(self._float32_rows(), _flat(self.unit_theta)).reshape(projected.shape)
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
         """Adjust the numbers of contexts to those that are left."""

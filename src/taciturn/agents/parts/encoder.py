@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Sizes, require
 from taciturn.agents.table import NodeTable
+from taciturn.features.scale import Change
 from taciturn.kernels import gcn
 from taciturn.validate import check_number
 
@@ -187,6 +188,12 @@ class GraphEncoder(Part):
                 w2[-1] = self._glorot(w2.shape[1:], hidden + w2.shape[2])
             else:
                 w2[:, :, -1] = self._glorot(w2.shape[:2], hidden + w2.shape[2])
+
+    def rescale(self, change: Change) -> None:
+        """The first layer says the same of the moved contexts: ``W1' = S⁻ᵀW1``."""
+        super().rescale(change)
+        w1 = self._flat_w1
+        w1[change.slots] = np.linalg.solve(change.block.T, w1[change.slots].astype(float))
 
     def nbytes(self, sizes: Sizes) -> float:
         """Weights and moments, the graph, and the `Workspace` of the kernels."""

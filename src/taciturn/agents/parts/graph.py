@@ -8,12 +8,16 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore, Table
+from taciturn.features.scale import Change
 from taciturn.kernels import knn
 from taciturn.kernels.adjacency import Graph, Neighborhood, neighborhood, normalized_adjacency
 from taciturn.kernels.csr import CSR
 
 SPARE = 16
 """How many more neighbors than k a row knows, so that most of those that lose one to eviction have k left."""
+
+MAX_REBUILT = 512
+"""Up to so many rows, all neighbors are found anew when rows move; later they move little."""
 
 
 class NodeGraph(Part):
@@ -143,12 +147,29 @@ class NodeGraph(Part):
             short = knn.equal_rows_together(rows, nodes, short)
             knn.refill(self._knn_lists(), self._up_to_date_index(len(nodes)), rows, nodes, short)
 
-    def _restore_distances(self, listed: int) -> None:
+    def rescale(self, change: Change) -> None:
+        """Distances are those of the moved rows. Neighbors are found anew while there are few rows, and stay later."""
+        count = self._slots.count
+        self._adjacency = self._index = None
+        self._indexed = 0
+        if count == 0:
+            return
+        lists = self._knn_lists()
+        knn.measure(lists, self._contexts.rows, self._nodes.data[:count])
+        if count <= MAX_REBUILT:
+            self._refill(np.arange(count))
+            return
+        order = np.argsort(lists.distances[:count], axis=1, kind="stable")
+        for part in (lists.neighbors, lists.distances):
+            part[:count] = np.take_along_axis(part[:count], order, axis=1)
+        last = np.maximum(lists.known[:count] - 1, 0)
+        lists.reach[:count] = lists.distances[np.arange(count), last]
+
+    def _restore_distances(self) -> None:
         """Distances and squares from the rows, whatever a file says of them."""
         count = self._slots.count
         lists, distances = self._lists.data, self._distances.data
-        knn.measure(self._knn_lists(), self._contexts.rows, self._nodes.data[:count], listed)
-        self._reach.data[:] = distances[:, self._k - 1]
+        knn.measure(self._knn_lists(), self._contexts.rows, self._nodes.data[:count])
         require((distances[:, 1:] >= distances[:, :-1]).all(), "the lists of neighbors are not in order")
         own = np.arange(count)[:, None]
         require((lists != own).all(), "a context is its own neighbor")
@@ -177,32 +198,33 @@ class NodeGraph(Part):
         return 12.0 * indexed + 8.0 * sizes.features
 
     def state_dict(self) -> dict[str, Any]:
-        """Slots with k neighbors each, and edges; Â, the index and further neighbors do not change what is decided."""
-        k, slots = self._k, self._slots.state_dict()
-        del slots["known"], slots["reach"]
-        slots |= {name: slots[name][:, :k] for name in ("lists", "distances")}
-        return {"slots": slots | {"kth_distance": slots["distances"][:, k - 1]}, "edges": self._edges.state_dict()}
+        """Slots with their neighbors, and edges; Â, the index and distances are made from these."""
+        slots = self._slots.state_dict()
+        del slots["distances"], slots["squares"]
+        return {"slots": slots, "edges": self._edges.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take them over: lists name slots; slots and edges name nodes."""
         slots, edges = dict(state["slots"]), state["edges"]
-        count, k = len(slots["nodes"]), self._k
-        listed = max(min(k, count - 1), 0)
-        require(is_array(slots.pop("kth_distance"), np.float64, count), "the distances do not fit")
-        require(is_array(slots["lists"], np.int32, count, k), "the lists of neighbors do not fit")
-        require(is_array(slots["distances"], np.float64, count, k), "the distances do not fit")
-        require(in_range(slots["lists"], -1, count), "slots do not fit")
-        require(in_range(slots["lists"][:, :listed], 0, count), "the lists of neighbors are too short")
-        require((slots["lists"][:, listed:] == -1).all(), "the lists of neighbors are too long")
+        count, width = len(slots["nodes"]), self._k + SPARE
+        listed = max(min(self._k, count - 1), 0)
+        if "known" not in slots:  # a file of format 4 has k neighbors of each
+            lists, distances = slots["lists"], slots["distances"]
+            require(is_array(lists, np.int32, count, self._k), "the lists of neighbors do not fit")
+            slots = {"nodes": slots["nodes"], "lists": np.pad(lists, ((0, 0), (0, SPARE)), constant_values=-1)}
+            slots |= {"known": np.full(count, listed, np.int32), "reach": distances[:, -1]}
+        lists, known, reach = slots["lists"], slots["known"], slots["reach"]
+        require(is_array(lists, np.int32, count, width), "the lists of neighbors do not fit")
+        require(is_array(known, np.int32, count) and in_range(known, listed, width + 1), "the lists are too short")
+        require(is_array(reach, np.float64, count) and (reach >= 0).all(), "the reach of the lists does not fit")
+        filled = np.arange(width) < known[:, None]
+        require(in_range(lists, -1, count) and (filled == (lists >= 0)).all(), "the lists of neighbors do not fit")
         require((np.diff(slots["nodes"]) > 0).all(), "slots are not in the order of nodes")
-        for name, fill in (("lists", -1), ("distances", np.inf)):
-            slots[name] = np.pad(slots[name], ((0, 0), (0, SPARE)), constant_values=fill)
-        slots["distances"][:, listed:] = np.inf
-        slots |= {"known": np.full(count, listed, np.int32), "reach": np.full(count, np.inf)}
-        self._slots.load_state_dict(slots, 0, count)
+        distances = np.where(filled, 0.0, np.inf)
+        self._slots.load_state_dict(slots | {"distances": distances, "squares": np.zeros(count)}, 0, count)
         self._edges.load_state_dict(edges, 0, len(edges["sources"]))
         require(in_range(slots["nodes"], 0, n_nodes), "slots do not fit")
-        self._restore_distances(listed)
+        self._restore_distances()
         require(in_range(edges["sources"], 0, n_nodes) and in_range(edges["targets"], 0, n_nodes), "edges do not fit")
         self._n_nodes = n_nodes
         self._adjacency = self._index = None

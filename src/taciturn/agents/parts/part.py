@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.errors import TaciturnError
+from taciturn.features.scale import Change
 
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Expected rewards (K,) and confidence widths (K,)."""
@@ -192,6 +193,14 @@ class Part:
         """Evict all contexts but these nodes, which are renumbered in their order; called after the table has."""
         for part in self._children.values():
             part.keep(nodes)
+
+    def rescale(self, change: Change) -> None:
+        """The features of all contexts have moved linearly, ``x' = S x``, and the contexts are those of now.
+
+        What was learned must follow, so that it says the same of the moved contexts.
+        """
+        for part in self._children.values():
+            part.rescale(change)
 
     def after_warm_start(self) -> None:
         """The labelled rows are learned."""

@@ -9,6 +9,7 @@ from taciturn.agents.lifecycle import Example, Lifecycle
 from taciturn.agents.parts.part import Part, Scores, Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
+from taciturn.features.scale import Change
 from taciturn.kernels import ridge
 from taciturn.validate import check_choice, check_number
 
@@ -114,6 +115,10 @@ class ArmRidge(Part):
         """One arm more, with the evidence of another or with none."""
         self.state = ridge.with_arm(self.state, like)
         self._copied = np.append(self._copied, like is not None)
+
+    def rescale(self, change: Change) -> None:
+        """``A' = λI + S(A − λI)Sᵀ`` and ``b' = S b``: what all contexts so far taught, also those that are gone."""
+        self.state = ridge.rescaled(self.state, change.slots, change.block)
 
     def nbytes(self, sizes: Sizes) -> float:
         """K inverses of D × D, their pending updates and θ, with spare features if some were added later."""

@@ -182,4 +182,6 @@ def decide_entry(agent: str, op: Decide, decisions: bytes, request: bytes | None
 def operation_of(kind: str, body: bytes) -> Op:
     """Decode the operation of a journal entry."""
     op: Op = _DECODERS[kind].decode(body)
+    if isinstance(op, Create) and "scaling" not in op.params:  # written before agents scaled contexts
+        return msgspec.structs.replace(op, params=op.params | {"scaling": "none"})
     return op

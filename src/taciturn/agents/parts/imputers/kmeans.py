@@ -10,6 +10,7 @@ from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers.base import BaseImputer
 from taciturn.agents.parts.part import MAX_COUNT, Part, Sizes, in_range, is_array, require
 from taciturn.agents.table import NodeTable
+from taciturn.features.scale import Change
 from taciturn.validate import LARGEST, check_number
 
 MAX_THREADS = 1024
@@ -66,6 +67,12 @@ class KMeansImputer(BaseImputer):
             centers = self._kmeans.cluster_centers_
             self._kmeans.cluster_centers_ = np.pad(centers, ((0, 0), (0, n_features - centers.shape[1])))
             self._kmeans.n_features_in_ = n_features
+
+    def rescale(self, change: Change) -> None:
+        """Centers move with the contexts."""
+        if hasattr(self._kmeans, "cluster_centers_"):
+            centers = self._kmeans.cluster_centers_
+            centers[:, change.slots] = centers[:, change.slots] @ change.block.T
 
     def nbytes(self, sizes: Sizes) -> float:
         """The centers and how many contexts each has seen."""

@@ -1,0 +1,176 @@
+"""From contexts as users give them to the rows that an agent learns from: read, scaled, and moved with the scale."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from taciturn.agents.parts.part import require
+from taciturn.agents.table import NodeTable, RowStore
+from taciturn.contracts import SparseRow
+from taciturn.features.encode import LARGEST_SCALED, ContextReader, Reading
+from taciturn.features.scale import Change, Scaler
+from taciturn.features.schema import Features
+
+SCALINGS = ("auto", "l1", "l2", "none")
+
+UNIT_TOLERANCE = 1e-9
+"""A row whose norm is this close to 1 is at unit norm already."""
+
+
+class Intake:
+    """Reads contexts, and keeps raw rows beside scaled ones where numbers are brought to a common scale.
+
+    With the scaling "auto" ``table.contexts`` holds the rows that `Scaler` makes of ``table.raw``; with "l1" or
+    "l2" each row is divided by its norm, with "none" rows are as they were given, and there are no others.
+
+    Arguments:
+        features: what the columns are.
+        scaling: one of `SCALINGS`.
+        table: the agent's contexts.
+        make_room: called with the number of features that the agent needs, and the rows that come, before anything
+            changes; it raises where there is not enough memory.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        scaling: str,
+        table: NodeTable,
+        make_room: Callable[[int, list[SparseRow]], None],
+    ) -> None:
+        self._table, self._scaling, self._make_room = table, scaling, make_room
+        self.scaler = Scaler() if scaling == "auto" else None
+        self.reader = ContextReader(features, scaled=self.scaler is not None)
+        if self.scaler is not None:
+            table.raw = RowStore()
+        self.raw = table.raw
+
+    # Reading.
+
+    def read(self, context: Any) -> Reading:
+        """Read one context; nothing has changed."""
+        reading = self.reader.read(context)
+        return reading._replace(row=self._at_unit_norm(reading.row))
+
+    def read_all(self, contexts: Any) -> tuple[list[SparseRow], ContextReader]:
+        """Read a batch; nothing has changed but in the reader that is returned."""
+        rows, reader = self.reader.read_all(contexts)
+        return [self._at_unit_norm(row) for row in rows], reader
+
+    def _at_unit_norm(self, row: SparseRow) -> SparseRow:
+        if self._scaling not in ("l1", "l2") or not len(row.values):
+            return row
+        values = row.values / (np.abs(row.values).max() or 1.0)  # squares and sums of any numbers are finite now
+        norm = np.abs(values).sum() if self._scaling == "l1" else np.sqrt((values**2).sum())
+        given = norm * np.abs(row.values).max()
+        return row if norm == 0 or abs(given - 1.0) < UNIT_TOLERANCE else SparseRow(row.columns, values / norm)
+
+    # Taking in.
+
+    def accept(self, reading: Reading) -> None:
+        """Get ready for a context that was read."""
+        self._prepare(reading.n_features, reading.n_inputs is not None, list(reading.new_names.values()), [reading.row])
+        self.reader.accept(reading)
+
+    def accept_all(self, rows: list[SparseRow], reader: ContextReader) -> None:
+        """Get ready for a batch that was read."""
+        known = len(self.reader.is_number)
+        self._prepare(reader.n_features or 0, reader.n_inputs is not None, reader.is_number[known:], rows)
+        self.reader = reader
+
+    def _prepare(self, n_features: int, by_position: bool, new: list[bool], rows: list[SparseRow]) -> None:  # noqa: FBT001
+        scaler = self.scaler
+        if scaler is None:
+            self._make_room(n_features, rows)
+            return
+        is_first = scaler.n_columns == 0
+        if is_first or new:
+            scaler = copy.deepcopy(scaler)
+            is_number = np.ones(n_features, np.bool_) if by_position else np.array(new, np.bool_)
+            if is_first:
+                scaler.begin(by_position=by_position, is_number=is_number)
+            scaler.add_columns(is_number)
+        self._make_room(scaler.n_slots, rows)
+        self.scaler, self.raw.n_features = scaler, n_features
+
+    def append(self, row: SparseRow, state: int, time: float, evict_order: float) -> int:
+        """Add a context to the table, scaled as all others are now; returns its node."""
+        if self.scaler is None:
+            return self._table.append(row, state, time, evict_order)
+        raw = self.scaler.bounded(row)
+        if self.scaler.is_new(raw):
+            scaler = copy.deepcopy(self.scaler)
+            scaler.open_slots(raw)
+            self._make_room(scaler.n_slots, [raw])
+            self.scaler = scaler
+        node = self._table.append(self.scaler.scaled(raw), state, time, evict_order)
+        self.raw.append(raw)
+        return node
+
+    def scaled_batch(self, rows: list[SparseRow]) -> list[SparseRow] | None:
+        """All rows as `append` will make them, or None if one of them can change how a later one is scaled."""
+        scaler = self.scaler
+        if scaler is None:
+            return rows
+        bounded = [scaler.bounded(row) for row in rows]
+        if scaler.is_due_within(len(rows)) or any(map(scaler.is_new, bounded)):
+            return None
+        return [scaler.scaled(row) for row in bounded]
+
+    # The scale.
+
+    def observe(self, node: int) -> None:
+        """A context has come to stay: it counts for the scale."""
+        if self.scaler is not None:
+            self.scaler.observe(self.raw[node])
+
+    def forget(self, node: int) -> None:
+        """A context is taken back: it counts no longer."""
+        if self.scaler is not None:
+            self.scaler.forget(self.raw[node])
+
+    def renewed(self) -> Change | None:
+        """Renew the scale where it is due, and all rows with it; returns how they moved, None if they did not."""
+        if self.scaler is None or not self.scaler.is_due:
+            return None
+        if self.scaler.lacks_bins:
+            scaler = copy.deepcopy(self.scaler)
+            scaler.open_bins(self.raw.rows, self._table.next_id)
+            self._make_room(scaler.n_slots, [])
+            self.scaler = scaler
+        change = self.scaler.renew(self.raw.rows)
+        if change is not None:
+            self._scale_all(self.scaler)
+        return change
+
+    def _scale_all(self, scaler: Scaler) -> None:
+        """Make all scaled rows from the raw ones."""
+        ids = self._table.id.data[: self.raw.count]
+        self._table.contexts.replace(scaler.scaled_rows(self.raw.rows, ids))
+
+    # Files.
+
+    def state_dict(self) -> dict[str, Any]:
+        """The features and the scale. Scaled rows are made from the raw ones."""
+        return {
+            "reader": self.reader.state_dict(),
+            "contexts": self.raw.state_dict(),
+            "scale": None if self.scaler is None else self.scaler.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_nodes: int) -> int:
+        """Take over what `state_dict` returned, after the table; returns the number of features that the agent has."""
+        self.reader.load_state_dict(state["reader"])
+        n_columns = self.reader.n_features or 0
+        require((state["scale"] is None) == (self.scaler is None), "the scale does not fit")
+        largest = {} if self.scaler is None else {"largest": LARGEST_SCALED, "nan": True}
+        self.raw.load_state_dict(state["contexts"], n_arms, n_columns, n_nodes, **largest)
+        require(n_columns or not n_nodes, "there are contexts without features")
+        if self.scaler is None:
+            return n_columns
+        self.scaler.load_state_dict(state["scale"], n_columns)
+        self._table.contexts.n_features = self.scaler.n_slots if n_columns else 0
+        self._scale_all(self.scaler)
+        return self._table.contexts.n_features

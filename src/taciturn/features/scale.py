@@ -1,0 +1,391 @@
+"""Numbers on a common scale, by the moments of the contexts so far.
+
+Each column of numbers is scaled to ``z = (x − μ)/σ``: μ and σ are the mean and the standard deviation of its values, or,
+where most of them are equal, that usual value and the root mean square of the distances from it. Words, tags, texts
+and vectors keep their own values. A change of units, ``x → a·x + b`` of any column, changes nothing.
+
+The scale is renewed each time the contexts have grown by half. That moves all rows linearly, because they have a
+constant entry: ``z' = S z``, so that sums over contexts that are gone can follow (`Change`).
+
+In a table of few columns a number also has a feature for the bin that it falls into, so that a linear model can follow
+a threshold or a hump. The edges are quantiles of the first contexts and stay.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.contracts import SparseRow
+from taciturn.kernels import scale
+from taciturn.kernels.csr import CSR
+
+GROWTH = 1.5
+"""The scale is renewed each time the contexts have grown by this factor."""
+
+TOLERANCE = 0.05
+"""A column keeps its scale while mean and standard deviation are this close to those of now, in units of the latter."""
+
+OUTLIER = 100.0
+"""Numbers further from the mean than so many standard deviations count as if they were there."""
+
+SMALLEST_UNIT = 1e-250
+"""Numbers that differ by less are taken for equal: their inverse must be finite."""
+
+SAMPLE = 256
+"""How many contexts are looked at for the usual value of a column."""
+
+BINNED_AT = 40
+"""From so many contexts on, numbers also have bins."""
+
+MAX_BINS, MAX_BINS_EACH, MIN_BINS_EACH = 64, 8, 3
+"""How many bins there are in all and for a column; a wide table has none, because features cost their square."""
+
+MAX_ROWS = 2**62
+
+COUNTS = {"n_rows": "n_rows", "n_slots": "n_slots", "renewed_at": "_renewed_at", "binned_from": "binned_from"}
+"""Counts in a file, and the attributes that hold them."""
+
+NO_BINS = scale.Bins(np.zeros(0, np.int32), np.zeros((0, MAX_BINS_EACH - 1)), np.zeros(0, np.int32))
+
+
+class Change(NamedTuple):
+    """A linear change of scaled rows: ``z'[slots] = block @ z[slots]``; all other entries stay."""
+
+    slots: NDArray[np.int64]  # (m,)
+    block: NDArray[np.float64]  # (m, m)
+
+
+class Scaler:
+    """The scale of all columns, and how they move."""
+
+    def __init__(self) -> None:
+        self.by_position = False  # an entry that a row does not have is the number 0; otherwise it is missing
+        self.constant = False  # whether rows have the constant entry: where the first context had numbers
+        self.n_rows = 0  # that were observed
+        self.n_slots = 1
+        self._renewed_at = 0
+        self._state = _new_state(0)
+        self._bins = NO_BINS
+        self.binned_from = MAX_ROWS  # the id of the first context that has bins
+        self._expected = self._watched = np.zeros(0, np.int32)
+
+    # Columns.
+
+    def begin(self, *, by_position: bool, is_number: NDArray[np.bool_]) -> None:
+        """The first context, or the first batch of them, has come."""
+        self.by_position, self.constant = by_position, bool(is_number.any())
+
+    def add_columns(self, is_number: NDArray[np.bool_]) -> None:
+        """More columns. Those that are no numbers get their slot, and so do all that go by position."""
+        more = _new_state(len(is_number))
+        more.is_number[:] = is_number
+        slotted = np.flatnonzero(~is_number | self.by_position)
+        more.slot[slotted] = self.n_slots + np.arange(len(slotted))
+        self.n_slots += len(slotted)
+        self._state = scale.ScaleState(*(np.concatenate(both) for both in zip(self._state, more, strict=True)))
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are."""
+        return len(self._state.slot)
+
+    # Rows.
+
+    def bounded(self, row: SparseRow) -> SparseRow:
+        """The row with outliers at their bound."""
+        return SparseRow(row.columns, scale.clipped(self._state, row.columns, row.values, OUTLIER))
+
+    def is_new(self, row: SparseRow) -> bool:
+        """Whether a row needs `open_slots` before it is scaled."""
+        return bool(scale.is_new(self._state, row.columns, row.values, self._watched))
+
+    def open_slots(self, row: SparseRow) -> None:
+        """Get slots and units for what is new in a row: a number that varies for the first time, or is missing.
+
+        All rows so far have zeros there, and keep them.
+        """
+        state, numbers = self._state, self._state.is_number[row.columns]
+        columns, values = row.columns[numbers], row.values[numbers]
+        known = ~np.isnan(values)
+        self._open_flags(columns[~known], present=False)
+        columns, values = columns[known], values[known]
+        if not self.by_position or self.n_rows == 0:
+            first = (state.present[columns] == 0) & (state.inverse[columns] == 0)
+            state.mean[columns[first]] = values[first]
+            if self.n_rows:
+                self._open_flags(columns[first], present=True)
+        self._open_varying(columns, values)
+        absent = scale.absent_columns(row.columns, self._watched)
+        if self.by_position:
+            self._open_varying(absent, np.zeros(len(absent)))
+        else:
+            self._open_flags(absent, present=False)
+        self._find_expected()
+
+    def _open_varying(self, columns: NDArray[np.int32], values: NDArray[np.float64]) -> None:
+        """The units of columns that differ from their one value so far."""
+        state, away = self._state, np.abs(values - self._state.mean[columns])
+        varying = (state.inverse[columns] == 0) & (away > SMALLEST_UNIT)
+        state.inverse[columns[varying]] = 1.0 / away[varying]
+        self._give_slots(state.slot, columns[varying])
+
+    def _open_flags(self, columns: NDArray[np.int32], *, present: bool) -> None:
+        new = columns[self._state.flag[columns] < 0]
+        self._state.flags_present[new] = present
+        self._give_slots(self._state.flag, new)
+
+    def _give_slots(self, slots: NDArray[np.int32], columns: NDArray[np.int32]) -> None:
+        columns = columns[slots[columns] < 0]
+        slots[columns] = self.n_slots + np.arange(len(columns))
+        self.n_slots += len(columns)
+
+    def _find_expected(self) -> None:
+        """The columns whose absence from a row matters, by the state of now."""
+        state = self._state
+        if self.by_position:
+            shifted = state.is_number & (state.mean != 0)
+            expected, watched = shifted & (state.inverse > 0), shifted & (state.inverse == 0)
+        else:
+            expected = (state.flag >= 0) & ~state.flags_present
+            watched = state.is_number & (state.present == self.n_rows) & (state.flag < 0)
+        self._expected, self._watched = (np.flatnonzero(found).astype(np.int32) for found in (expected, watched))
+
+    def scaled(self, row: SparseRow) -> SparseRow:
+        """The row in slots."""
+        settings = self._expected, self.constant, self.by_position
+        return SparseRow(*scale.scale_row(self._state, self._bins, *row, *settings))
+
+    def scaled_rows(self, rows: CSR, ids: NDArray[np.int64]) -> CSR:
+        """Many rows in slots; those of an id before the first with bins have none."""
+        settings, first = (self._expected, self.constant, self.by_position), np.searchsorted(ids, self.binned_from)
+        before, after = CSR(rows.indptr[: first + 1], *rows[1:]), CSR(rows.indptr[first:], *rows[1:])
+        old = scale.scale_rows(self._state, NO_BINS, before, *settings)
+        new = scale.scale_rows(self._state, self._bins, after, *settings)
+        both = zip(old[1:], new[1:], strict=True)
+        return CSR(np.append(old.indptr, old.indptr[-1] + new.indptr[1:]), *(np.concatenate(parts) for parts in both))
+
+    # Moments.
+
+    def observe(self, row: SparseRow) -> None:
+        """Count a row in."""
+        scale.observe(self._state, *row, 1)
+        self.n_rows += 1
+        if self.n_rows == 1:
+            self._find_expected()
+
+    def forget(self, row: SparseRow) -> None:
+        """Count a row out, as if it had never come."""
+        scale.observe(self._state, *row, -1)
+        self.n_rows -= 1
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there are many more rows than when the scale was last renewed."""
+        return self.is_due_within(0)
+
+    def is_due_within(self, coming: int) -> bool:
+        """Whether there will be, at the last of so many rows."""
+        return self.n_rows + max(coming - 1, 0) >= max(2, int(GROWTH * self._renewed_at))
+
+    def renew(self, held: CSR) -> Change | None:
+        """Take the scale of the moments of now; returns how scaled rows move, None if they do not.
+
+        Arguments:
+            held: raw rows that are at hand, of which a sample tells the usual value of each column.
+        """
+        self._renewed_at = self.n_rows
+        state = self._state
+        columns = np.flatnonzero(state.is_number & (state.inverse > 0))
+        mean, unit = self._moments(columns, held)
+        keep = ~(unit > SMALLEST_UNIT)
+        a = np.where(keep, 1.0, 1.0 / np.where(keep, 1.0, unit) / state.inverse[columns])
+        b = np.where(keep, 0.0, (state.mean[columns] - mean) * a * state.inverse[columns])
+        moved = (np.abs(a - 1.0) > TOLERANCE) | (np.abs(b) > TOLERANCE)
+        columns, a, b = columns[moved], a[moved], b[moved]
+        flipped = np.flatnonzero(self._should_flip())
+        change = self._change(columns, a, b, flipped)
+        state.mean[columns] = mean[moved]
+        state.inverse[columns] *= a
+        state.flags_present[flipped] ^= True
+        self._find_expected()
+        return change
+
+    def _moments(self, columns: NDArray[np.int64], held: CSR) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The centers of columns and their units."""
+        state = self._state
+        parts = state.origin, state.total, state.squares, state.present
+        origin, total, squares, count = (part[columns] for part in parts)
+        if self.by_position:
+            zeros = self.n_rows - count - state.missing[columns]
+            total, squares, count = total - zeros * origin, squares + zeros * origin**2, count + zeros
+        offset = total / np.maximum(count, 1)
+        variance = squares / np.maximum(count, 1) - offset**2
+        center, unit = origin + offset, np.sqrt(np.maximum(variance, 0.0))
+        usual = np.full(self.n_columns, np.nan)
+        usual[columns] = self._middle_values(columns, held)
+        found, equal, away = (part[columns] for part in scale.distances_from(held, usual, self.by_position))
+        mostly = 2 * equal > found
+        center[mostly] = usual[columns][mostly]
+        unit[mostly] = np.sqrt(away[mostly] / np.maximum(found - equal, 1)[mostly])
+        return center, unit
+
+    def _middle_values(self, columns: NDArray[np.int64], held: CSR) -> NDArray[np.float64]:
+        """The median of each column in a sample of rows: where more than half of the values are equal, that value."""
+        middles = np.zeros(len(columns))
+        for first in range(0, len(columns), SAMPLE):  # few columns at a time, made dense
+            values = self._sample(columns[first : first + SAMPLE], held)
+            values.sort(axis=0)  # NaN last
+            middle = np.maximum((~np.isnan(values)).sum(axis=0) - 1, 0) // 2
+            middles[first : first + SAMPLE] = np.nan_to_num(values[middle, np.arange(values.shape[1])])
+        return middles
+
+    def _sample(self, columns: NDArray[np.int64], held: CSR) -> NDArray[np.float64]:
+        """The values of some columns in up to `SAMPLE` rows (rows, columns); NaN where one is missing."""
+        n_rows = len(held.indptr) - 1
+        rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, SAMPLE)).astype(np.int64))
+        entries = np.concatenate([np.arange(held.indptr[row], held.indptr[row + 1]) for row in rows])
+        row_of = np.repeat(np.arange(len(rows)), np.diff(held.indptr)[rows])
+        position = np.full(self.n_columns, -1)
+        position[columns] = np.arange(len(columns))
+        at = position[held.columns[entries]]
+        values = np.full((len(rows), len(columns)), 0.0 if self.by_position else np.nan)
+        values[row_of[at >= 0], at[at >= 0]] = held.values[entries][at >= 0]
+        return values
+
+    # Bins.
+
+    @property
+    def lacks_bins(self) -> bool:
+        """Whether it is time for bins."""
+        return self.n_rows >= BINNED_AT and self.binned_from == MAX_ROWS
+
+    def open_bins(self, held: CSR, next_id: int) -> None:
+        """Give numbers that take many values bins of equal shares, for all contexts from `next_id` on."""
+        self.binned_from = next_id
+        columns = np.flatnonzero(self._state.is_number & (self._state.inverse > 0))
+        if len(columns) > MAX_BINS * MAX_BINS_EACH:  # too wide, and costly to look at
+            return
+        values = self._sample(columns, held)
+        edges = [np.unique(column[~np.isnan(column)]) for column in values.T]
+        varied = np.array([len(distinct) > MAX_BINS_EACH // 2 for distinct in edges], np.bool_)
+        each = min(MAX_BINS_EACH, MAX_BINS // max(int(varied.sum()), 1))
+        if each < MIN_BINS_EACH or not varied.any():
+            return
+        found = np.full((int(varied.sum()), MAX_BINS_EACH - 1), np.inf)
+        shares = np.arange(1, each) / each
+        for row, column in zip(found, values.T[varied], strict=True):
+            # Edges are values that occurred: the same ones whatever the unit.
+            cuts = np.unique(np.quantile(column[~np.isnan(column)], shares, method="inverted_cdf"))
+            row[: len(cuts)] = cuts
+        slots = self.n_slots + np.arange(len(found)) * each
+        self.n_slots += len(found) * each
+        self._bins = scale.Bins(columns[varied].astype(np.int32), found, slots.astype(np.int32))
+
+    def _should_flip(self) -> NDArray[np.bool_]:
+        """The flags that most rows have: they are turned round, so that few have them."""
+        state = self._state
+        if not self.constant:
+            return np.zeros(self.n_columns, np.bool_)
+        count = self.n_rows - state.missing if self.by_position else state.present
+        often = 2 * count > self.n_rows
+        return (state.flag >= 0) & (state.flags_present == often) & (2 * count != self.n_rows)
+
+    def _change(
+        self, columns: NDArray[np.int64], a: NDArray[np.float64], b: NDArray[np.float64], flipped: NDArray[np.int64]
+    ) -> Change | None:
+        """How scaled rows move: ``z_j' = a_j z_j + b_j`` where there is a value, and flags turned round."""
+        if not len(columns) and not len(flipped):
+            return None
+        state = self._state
+        slots = np.unique(np.concatenate([[0], state.slot[columns], state.flag[columns], state.flag[flipped]]))
+        slots = slots[slots >= 0]
+        block = np.eye(len(slots))
+        value, flag, one = (np.searchsorted(slots, part) for part in (state.slot[columns], state.flag[columns], 0))
+        flagged, present = state.flag[columns] >= 0, state.flags_present[columns]
+        block[value, value] = a
+        everywhere = ~flagged | ~present  # a value is there where the flag is not, or in all rows
+        block[value[everywhere], one] += b[everywhere]
+        sign = np.where(present, 1.0, -1.0)
+        block[value[flagged], flag[flagged]] += (sign * b)[flagged]
+        turned = np.searchsorted(slots, state.flag[flipped])
+        block[turned, turned] = -1.0
+        block[turned, one] = 1.0
+        return Change(slots.astype(np.int64), block)
+
+    # Files.
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a file holds."""
+        counts = {name: getattr(self, attribute) for name, attribute in COUNTS.items()}
+        counts["bins"] = self._bins._asdict()
+        return counts | {"by_position": self.by_position, "constant": self.constant} | self._state._asdict()
+
+    def load_state_dict(self, state: dict[str, Any], n_columns: int) -> None:
+        """Take over what a file says; `ValueError` unless it is sound for so many columns."""
+        new = _new_state(0)
+        for name, wanted in new._asdict().items():
+            held = state[name]
+            if not isinstance(held, np.ndarray) or held.dtype != wanted.dtype or held.shape != (n_columns,):
+                raise ValueError(f"the scale's {name} does not fit")
+            if held.dtype.kind == "f" and not np.isfinite(held).all():
+                raise ValueError(f"the scale's {name} is not finite")
+        found = scale.ScaleState(*(state[name] for name in new._fields))
+        if not all(type(state[name]) is int and 0 <= state[name] <= MAX_ROWS for name in COUNTS):
+            raise ValueError("the scale's counts are not counts")
+        if type(state["by_position"]) is not bool or type(state["constant"]) is not bool:
+            raise ValueError("the scale's settings are not truth values")
+        bins = scale.Bins(**state["bins"])
+        _check_bins(bins, found)
+        _check_slots(found, bins, state["n_slots"])
+        self._state, self._bins = found, bins
+        for name, attribute in COUNTS.items():
+            setattr(self, attribute, state[name])
+        self.by_position, self.constant = state["by_position"], state["constant"]
+        self._find_expected()
+
+
+def _new_state(n_columns: int) -> scale.ScaleState:
+    """Columns of which nothing is known."""
+    types = scale.ScaleState(
+        is_number=np.bool_,
+        present=np.int64,
+        missing=np.int64,
+        origin=np.float64,
+        total=np.float64,
+        squares=np.float64,
+        mean=np.float64,
+        inverse=np.float64,
+        slot=np.int32,
+        flag=np.int32,
+        flags_present=np.bool_,
+    )  # type: ignore[arg-type]
+    state = scale.ScaleState(*(np.zeros(n_columns, dtype) for dtype in types))
+    state.slot[:] = state.flag[:] = -1
+    return state
+
+
+def _check_bins(bins: scale.Bins, state: scale.ScaleState) -> None:
+    """Raise `ValueError` unless bins are of different numbers, with rising edges."""
+    count = len(bins.columns)
+    for held, wanted, shape in zip(bins, NO_BINS, ((count,), (count, MAX_BINS_EACH - 1), (count,)), strict=True):
+        if not isinstance(held, np.ndarray) or held.dtype != wanted.dtype or held.shape != shape:
+            raise ValueError("the bins do not fit")
+    inside = (bins.columns >= 0) & (bins.columns < len(state.slot))
+    if count > MAX_BINS or not inside.all() or (np.diff(bins.columns) <= 0).any():
+        raise ValueError("the columns of the bins are not sound")
+    if not state.is_number[bins.columns].all() or not (bins.edges[:, 1:] >= bins.edges[:, :-1]).all():
+        raise ValueError("the edges of the bins are not sound")
+
+
+def _check_slots(state: scale.ScaleState, bins: scale.Bins, n_slots: int) -> None:
+    """Raise `ValueError` unless every slot is used once, every word has one, and units and counts are not negative."""
+    of_bins = (bins.slots[:, None] + np.arange(1 + np.isfinite(bins.edges).sum(axis=1).max(initial=0))).ravel()
+    slots = np.concatenate([state.slot, state.flag, of_bins])
+    used = slots[slots >= 0]
+    if (slots < -1).any() or len(np.unique(used)) != len(used) or not ((used >= 1) & (used < n_slots)).all():
+        raise ValueError("the slots of the scale are not sound")
+    if (state.slot[~state.is_number] < 0).any() or (state.slot[state.inverse > 0] < 0).any():
+        raise ValueError("a column of the scale has no slot")
+    if min(state.present.min(initial=0), state.missing.min(initial=0), state.inverse.min(initial=0)) < 0:
+        raise ValueError("the scale is not sound")

@@ -1,0 +1,228 @@
+"""Numbers of any unit on a common scale: kernels of `features.scale`.
+
+A raw row has a value x_j for some columns. A column of numbers has the scale ``z_j = (x_j − μ_j) · i_j``; other columns
+keep their value. The scaled row has a slot for each z_j that ever differed from zero, one for each flag that says where
+a number is missing, the slot 0 for a constant 1, and slots for the bins of some columns (`Bins`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.kernels.csr import CSR
+from taciturn.kernels.jit import kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Columns = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+class ScaleState(NamedTuple):
+    """What is known of C columns."""
+
+    is_number: Flags
+    present: Ints  # how many rows had a value; zeros of a row by position do not count
+    missing: Ints  # how many rows by position had NaN
+    origin: Floats  # the first value: sums are taken of differences from it, so that nothing cancels
+    total: Floats  # Σ (x − origin)
+    squares: Floats  # Σ (x − origin)²
+    mean: Floats  # μ
+    inverse: Floats  # i, 0 while all values were equal
+    slot: Columns  # of z, −1 where there is none
+    flag: Columns  # the slot of the flag, −1 where there is none
+    flags_present: Flags  # whether the flag is 1 where there is a value, otherwise where there is none
+
+
+class Bins(NamedTuple):
+    """Columns of numbers that are also told apart by where they fall."""
+
+    columns: Columns  # (M,), rising
+    edges: Floats  # (M, B−1): bin b has edges[b−1] < x ≤ edges[b]; rising, with +∞ where there are fewer
+    slots: Columns  # (M,): of the first bin
+
+
+@kernel
+def observe(state: ScaleState, columns: Columns, values: Floats, sign: int) -> None:
+    """Count a row in (`sign` 1) or out (−1) of the moments; in place."""
+    for entry in range(columns.shape[0]):
+        j = columns[entry]
+        if not state.is_number[j]:
+            continue
+        x = values[entry]
+        if np.isnan(x):
+            state.missing[j] += sign
+            continue
+        if state.present[j] == 0 and sign > 0:
+            state.origin[j] = x
+            state.total[j] = 0.0
+            state.squares[j] = 0.0
+        state.present[j] += sign
+        difference = x - state.origin[j]
+        state.total[j] += sign * difference
+        state.squares[j] += sign * difference * difference
+
+
+@kernel
+def clipped(state: ScaleState, columns: Columns, values: Floats, most: float) -> Floats:
+    """The values with each number at most `most` of its units from its mean, so that an outlier stays bounded."""
+    bounded = values.copy()
+    for entry in range(columns.shape[0]):
+        j = columns[entry]
+        if state.is_number[j] and state.inverse[j] > 0.0:
+            reach = most / state.inverse[j]
+            if values[entry] > state.mean[j] + reach:
+                bounded[entry] = state.mean[j] + reach
+            elif values[entry] < state.mean[j] - reach:
+                bounded[entry] = state.mean[j] - reach
+    return bounded
+
+
+@kernel
+def absent_columns(columns: Columns, wanted: Columns) -> Columns:
+    """Those of some columns (rising) that a row does not have."""
+    missing = np.empty(wanted.shape[0], np.int32)
+    count, entry = 0, 0
+    for j in wanted:
+        while entry < columns.shape[0] and columns[entry] < j:
+            entry += 1
+        if entry == columns.shape[0] or columns[entry] != j:
+            missing[count] = j
+            count += 1
+    return missing[:count]
+
+
+@kernel
+def is_new(state: ScaleState, columns: Columns, values: Floats, watched: Columns) -> bool:
+    """Whether a row needs slots or units that there are not yet; `watched` (rising) are columns that it should have."""
+    for entry in range(columns.shape[0]):
+        j, x = columns[entry], values[entry]
+        if state.is_number[j]:
+            if np.isnan(x):
+                if state.flag[j] < 0:
+                    return True
+            elif state.inverse[j] == 0.0 and (x != state.mean[j] or state.present[j] == 0):
+                return True
+    return absent_columns(columns, watched).shape[0] > 0
+
+
+@kernel
+def _bin_entries(
+    bins: Bins,
+    columns: Columns,
+    values: Floats,
+    zeros: bool,
+    slots: Columns,
+    scaled: Floats,
+    count: int,  # noqa: FBT001
+) -> int:
+    """Write an entry of 1 for the bin of each number from `count` on, and return the number of entries then."""
+    entry = 0
+    for m in range(bins.columns.shape[0]):
+        j = bins.columns[m]
+        while entry < columns.shape[0] and columns[entry] < j:
+            entry += 1
+        x = values[entry] if entry < columns.shape[0] and columns[entry] == j else 0.0 if zeros else np.nan
+        if not np.isnan(x):
+            slots[count], scaled[count] = bins.slots[m] + np.searchsorted(bins.edges[m], x), 1.0
+            count += 1
+    return count
+
+
+@kernel
+def scale_row(
+    state: ScaleState,
+    bins: Bins,
+    columns: Columns,
+    values: Floats,
+    expected: Columns,
+    constant: bool,
+    zeros: bool,  # noqa: FBT001
+) -> tuple[Columns, Floats]:
+    """The scaled row: slots (rising) and their values.
+
+    `expected` (rising) are the columns of which an absent value matters: those whose flag says that it is missing, or,
+    with `zeros`, those where an absent value is the number 0 and 0 is not the mean.
+    """
+    size = 1 + 2 * columns.shape[0] + expected.shape[0] + bins.columns.shape[0]
+    slots, scaled = np.empty(size, np.int32), np.empty(size)
+    count = 0
+    if constant:
+        slots[0], scaled[0] = 0, 1.0
+        count = 1
+    for entry in range(columns.shape[0]):
+        j, x = columns[entry], values[entry]
+        if not state.is_number[j]:
+            slots[count], scaled[count] = state.slot[j], x
+            count += 1
+            continue
+        has_value = not np.isnan(x)
+        if has_value and state.slot[j] >= 0:
+            slots[count], scaled[count] = state.slot[j], (x - state.mean[j]) * state.inverse[j]
+            count += scaled[count] != 0.0
+        if state.flag[j] >= 0 and state.flags_present[j] == has_value:
+            slots[count], scaled[count] = state.flag[j], 1.0
+            count += 1
+    for j in absent_columns(columns, expected):
+        if zeros:
+            slots[count], scaled[count] = state.slot[j], -state.mean[j] * state.inverse[j]
+        else:
+            slots[count], scaled[count] = state.flag[j], 1.0
+        count += 1
+    count = _bin_entries(bins, columns, values, zeros, slots, scaled, count)
+    order = np.argsort(slots[:count])
+    return slots[:count][order], scaled[:count][order]
+
+
+@kernel
+def scale_rows(
+    state: ScaleState,
+    bins: Bins,
+    rows: CSR,
+    expected: Columns,
+    constant: bool,  # noqa: FBT001
+    zeros: bool,  # noqa: FBT001
+) -> CSR:
+    """All rows of a sparse matrix, scaled one by one: a sparse matrix again."""
+    indptr, columns, values = rows
+    n_rows = indptr.shape[0] - 1
+    ends = np.zeros(n_rows + 1, np.int64)
+    most = n_rows * (1 + expected.shape[0] + bins.columns.shape[0]) + 2 * (indptr[n_rows] - indptr[0])
+    slots, scaled = np.empty(most, np.int32), np.empty(most)
+    for row in range(n_rows):
+        first, last = indptr[row], indptr[row + 1]
+        some, of_them = scale_row(state, bins, columns[first:last], values[first:last], expected, constant, zeros)
+        start = ends[row]
+        ends[row + 1] = start + some.shape[0]
+        slots[start : ends[row + 1]] = some
+        scaled[start : ends[row + 1]] = of_them
+    return CSR(ends, slots[: ends[n_rows]].copy(), scaled[: ends[n_rows]].copy())
+
+
+@kernel
+def distances_from(rows: CSR, centers: Floats, zeros: bool) -> tuple[Ints, Ints, Floats]:  # noqa: FBT001
+    """For each column: how many values there are, how many of them are its center (C,), and ``Σ (x − center)²``.
+
+    With `zeros` an entry that a row does not have is the value 0. Columns whose center is NaN have no result.
+    """
+    indptr, columns, values = rows
+    n_columns, n_rows = centers.shape[0], indptr.shape[0] - 1
+    count, equal = np.zeros(n_columns, np.int64), np.zeros(n_columns, np.int64)
+    stored, squares = np.zeros(n_columns, np.int64), np.zeros(n_columns)
+    for entry in range(indptr[0], indptr[n_rows]):
+        j, x = columns[entry], values[entry]
+        stored[j] += 1
+        if not np.isnan(x) and not np.isnan(centers[j]):
+            count[j] += 1
+            equal[j] += x == centers[j]
+            squares[j] += (x - centers[j]) ** 2
+    if zeros:
+        for j in range(n_columns):
+            implied = n_rows - stored[j]
+            count[j] += implied
+            if centers[j] == 0.0:
+                equal[j] += implied
+            elif not np.isnan(centers[j]):
+                squares[j] += implied * centers[j] ** 2
+    return count, equal, squares
