@@ -10,6 +10,8 @@ from taciturn.errors import InvalidData, TaciturnError
 LARGEST = 1e15
 """The largest absolute value of a feature; it keeps sums of squares within the range of single precision."""
 
+LARGEST_SCALED = 1e100
+"""The same where features are scaled, which takes squares of them in double precision."""
 
 MANY = 1_000_000_000
 """An upper bound for counts of decisions, steps and the like, which nobody reaches."""

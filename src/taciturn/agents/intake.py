@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from taciturn.agents.parts.part import require
-from taciturn.agents.table import NodeTable, RowStore
+from taciturn.agents.table import NodeTable, RawRows
 from taciturn.contracts import SparseRow
-from taciturn.features.encode import LARGEST_SCALED, ContextReader, Reading
+from taciturn.features.encode import ContextReader, Reading
 from taciturn.features.scale import Change, Scaler
 from taciturn.features.schema import Features
 
@@ -44,7 +44,7 @@ class Intake:
         self.scaler = Scaler() if scaling == "auto" else None
         self.reader = ContextReader(features, scaled=self.scaler is not None)
         if self.scaler is not None:
-            table.raw = RowStore()
+            table.raw = RawRows()
         self.raw = table.raw
 
     # Reading.
@@ -165,8 +165,7 @@ class Intake:
         self.reader.load_state_dict(state["reader"])
         n_columns = self.reader.n_features or 0
         require((state["scale"] is None) == (self.scaler is None), "the scale does not fit")
-        largest = {} if self.scaler is None else {"largest": LARGEST_SCALED, "nan": True}
-        self.raw.load_state_dict(state["contexts"], n_arms, n_columns, n_nodes, **largest)
+        self.raw.load_state_dict(state["contexts"], n_arms, n_columns, n_nodes)
         require(n_columns or not n_nodes, "there are contexts without features")
         if self.scaler is None:
             return n_columns

@@ -14,7 +14,7 @@ from taciturn.agents.parts.part import Array, Part, Sizes, in_range, is_array, r
 from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import TaciturnError
 from taciturn.kernels.csr import CSR
-from taciturn.validate import LARGEST
+from taciturn.validate import LARGEST, LARGEST_SCALED
 
 PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
 
@@ -245,26 +245,26 @@ class RowStore(Part):
         self.count = len(rows.indptr) - 1
         self._indptr, self._columns, self._values = rows
 
-    def load_state_dict(
-        self,
-        state: dict[str, Any],
-        n_arms: int,
-        n_features: int,
-        n_nodes: int,
-        *,
-        largest: float = LARGEST,
-        nan: bool = False,
-    ) -> None:
-        """Take rows over from a file: values up to `largest`, and NaN where `nan`."""
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take rows over from a file."""
         indptr, columns, values = state["indptr"], state["columns"], state["values"]
         require(is_array(indptr, np.int64, n_nodes + 1) and indptr[0] == 0, "the rows' offsets do not fit")
         require((np.diff(indptr) >= 0).all(), "the rows' offsets fall")
         require(is_array(columns, np.int32, int(indptr[-1])) and in_range(columns, 0, n_features), "columns do not fit")
         require(is_array(values, np.float64, int(indptr[-1])), "values do not fit")
-        allowed = (np.abs(values) <= largest) | (np.isnan(values) & nan)
-        require(allowed.all(), "values are not allowed")
+        require(self._are_allowed(values).all(), "values are not allowed")
         self.count, self.n_features = n_nodes, n_features
         self._indptr, self._columns, self._values = indptr, columns, values
+
+    def _are_allowed(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray(np.abs(values) <= LARGEST)
+
+
+class RawRows(RowStore):
+    """Rows before they are scaled: numbers can be larger, and NaN is one that is missing."""
+
+    def _are_allowed(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return np.asarray((np.abs(values) <= LARGEST_SCALED) | np.isnan(values))
 
 
 class NodeTable(Table):

@@ -73,7 +73,7 @@ def all_contexts(given: Any) -> Sequence[Any]:
 
 
 def frame_rows(frame: Any) -> Sequence[Any]:
-    """The rows of a frame of pandas or polars, or of an Arrow table: mappings, or arrays where columns have no names."""
+    """The rows of a frame of pandas or polars, or of an Arrow table: mappings, or arrays without names."""
     if hasattr(frame, "to_pylist"):  # Arrow
         return list(frame.to_pylist())
     if hasattr(frame, "collect") and not hasattr(frame, "rows"):  # a lazy frame of polars
@@ -151,9 +151,7 @@ def _list_row(values: list[Any], given: Any) -> Any:
     if not values:
         raise InvalidContext("the context is empty: it has no features")
     if all(isinstance(value, str) for value in values):
-        raise InvalidContext(
-            "a list of words can be tags or columns; give {'tags': words}, or {name: word} with the names of the columns"
-        )
+        raise InvalidContext("a list of words can be tags or columns; give {'tags': words} or {column: word}")
     plain = all(value is None or np.ndim(value) == 0 for value in values)
     if not plain:
         kind = type(given).__name__

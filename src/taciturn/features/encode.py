@@ -14,7 +14,6 @@ from taciturn.errors import InvalidContext
 from taciturn.features.containers import all_contexts, one_context
 from taciturn.features.schema import (
     CATEGORY,
-    DATE,
     IGNORED,
     KINDS,
     NUMBER,
@@ -28,12 +27,9 @@ from taciturn.features.schema import (
 )
 from taciturn.features.text import words_and_pairs
 from taciturn.kernels.select import first_invalid, nonzeros
-from taciturn.validate import LARGEST, shown
+from taciturn.validate import LARGEST, LARGEST_SCALED, shown
 
 MAX_FEATURES = np.iinfo(np.int32).max
-
-LARGEST_SCALED = 1e100
-"""The largest absolute value of a feature that is scaled: its square is finite."""
 
 MAX_DEPTH = 8
 """How deep mappings can be nested."""
@@ -73,7 +69,7 @@ class ContextReader:
         self.n_inputs: int | None = None  # of contexts that go by position; None where they have names
         self.names: dict[Hashable, int] | None = None  # the column of each feature, where they have names
         self.is_number: list[bool] = []  # for each feature that has a name
-        self.kinds: dict[Hashable, str] = dict(self.features.kinds)
+        self.kinds: dict[Hashable, str] = dict(self.features.kinds.items())
 
     @property
     def n_features(self) -> int | None:

@@ -1,7 +1,7 @@
 """Numbers on a common scale, by the moments of the contexts so far.
 
-Each column of numbers is scaled to ``z = (x − μ)/σ``: μ and σ are the mean and the standard deviation of its values, or,
-where most of them are equal, that usual value and the root mean square of the distances from it. Words, tags, texts
+Each column of numbers is scaled to ``z = (x − μ)/σ``: μ and σ are the mean and the standard deviation of its values,
+or, where most of them are equal, that usual value and the root mean square of the distances from it. Words, tags, texts
 and vectors keep their own values. A change of units, ``x → a·x + b`` of any column, changes nothing.
 
 The scale is renewed each time the contexts have grown by half. That moves all rows linearly, because they have a
@@ -83,7 +83,8 @@ class Scaler:
         slotted = np.flatnonzero(~is_number | self.by_position)
         more.slot[slotted] = self.n_slots + np.arange(len(slotted))
         self.n_slots += len(slotted)
-        self._state = scale.ScaleState(*(np.concatenate(both) for both in zip(self._state, more, strict=True)))
+        both = {name: np.concatenate([getattr(part, name) for part in (self._state, more)]) for name in TYPES}
+        self._state = scale.ScaleState(**both)
 
     @property
     def n_columns(self) -> int:
@@ -153,8 +154,10 @@ class Scaler:
 
     def scaled(self, row: SparseRow) -> SparseRow:
         """The row in slots."""
-        settings = self._expected, self.constant, self.by_position
-        return SparseRow(*scale.scale_row(self._state, self._bins, *row, *settings))
+        columns, values, zeros = *row, self.by_position
+        return SparseRow(
+            *scale.scale_row(self._state, self._bins, columns, values, self._expected, self.constant, zeros)
+        )
 
     def scaled_rows(self, rows: CSR, ids: NDArray[np.int64]) -> CSR:
         """Many rows in slots; those of an id before the first with bins have none."""
@@ -289,7 +292,7 @@ class Scaler:
             return np.zeros(self.n_columns, np.bool_)
         count = self.n_rows - state.missing if self.by_position else state.present
         often = 2 * count > self.n_rows
-        return (state.flag >= 0) & (state.flags_present == often) & (2 * count != self.n_rows)
+        return np.asarray((state.flag >= 0) & (state.flags_present == often) & (2 * count != self.n_rows))
 
     def _change(
         self, columns: NDArray[np.int64], a: NDArray[np.float64], b: NDArray[np.float64], flipped: NDArray[np.int64]
@@ -323,14 +326,13 @@ class Scaler:
 
     def load_state_dict(self, state: dict[str, Any], n_columns: int) -> None:
         """Take over what a file says; `ValueError` unless it is sound for so many columns."""
-        new = _new_state(0)
-        for name, wanted in new._asdict().items():
+        for name, dtype in TYPES.items():
             held = state[name]
-            if not isinstance(held, np.ndarray) or held.dtype != wanted.dtype or held.shape != (n_columns,):
+            if not isinstance(held, np.ndarray) or held.dtype != dtype or held.shape != (n_columns,):
                 raise ValueError(f"the scale's {name} does not fit")
             if held.dtype.kind == "f" and not np.isfinite(held).all():
                 raise ValueError(f"the scale's {name} is not finite")
-        found = scale.ScaleState(*(state[name] for name in new._fields))
+        found = scale.ScaleState(**{name: state[name] for name in TYPES})
         if not all(type(state[name]) is int and 0 <= state[name] <= MAX_ROWS for name in COUNTS):
             raise ValueError("the scale's counts are not counts")
         if type(state["by_position"]) is not bool or type(state["constant"]) is not bool:
@@ -345,22 +347,25 @@ class Scaler:
         self._find_expected()
 
 
+TYPES = {
+    "is_number": np.bool_,
+    "present": np.int64,
+    "missing": np.int64,
+    "origin": np.float64,
+    "total": np.float64,
+    "squares": np.float64,
+    "mean": np.float64,
+    "inverse": np.float64,
+    "slot": np.int32,
+    "flag": np.int32,
+    "flags_present": np.bool_,
+}
+"""What `ScaleState` holds of each column."""
+
+
 def _new_state(n_columns: int) -> scale.ScaleState:
     """Columns of which nothing is known."""
-    types = scale.ScaleState(
-        is_number=np.bool_,
-        present=np.int64,
-        missing=np.int64,
-        origin=np.float64,
-        total=np.float64,
-        squares=np.float64,
-        mean=np.float64,
-        inverse=np.float64,
-        slot=np.int32,
-        flag=np.int32,
-        flags_present=np.bool_,
-    )  # type: ignore[arg-type]
-    state = scale.ScaleState(*(np.zeros(n_columns, dtype) for dtype in types))
+    state = scale.ScaleState(**{name: np.zeros(n_columns, dtype) for name, dtype in TYPES.items()})
     state.slot[:] = state.flag[:] = -1
     return state
 
@@ -368,8 +373,9 @@ def _new_state(n_columns: int) -> scale.ScaleState:
 def _check_bins(bins: scale.Bins, state: scale.ScaleState) -> None:
     """Raise `ValueError` unless bins are of different numbers, with rising edges."""
     count = len(bins.columns)
-    for held, wanted, shape in zip(bins, NO_BINS, ((count,), (count, MAX_BINS_EACH - 1), (count,)), strict=True):
-        if not isinstance(held, np.ndarray) or held.dtype != wanted.dtype or held.shape != shape:
+    wanted = ((np.int32, (count,)), (np.float64, (count, MAX_BINS_EACH - 1)), (np.int32, (count,)))
+    for held, (dtype, shape) in zip(bins, wanted, strict=True):
+        if not isinstance(held, np.ndarray) or held.dtype != dtype or held.shape != shape:
             raise ValueError("the bins do not fit")
     inside = (bins.columns >= 0) & (bins.columns < len(state.slot))
     if count > MAX_BINS or not inside.all() or (np.diff(bins.columns) <= 0).any():

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 WORD = re.compile(r"\w+(?:['’]\w+)*")
 
@@ -22,7 +23,7 @@ def words_and_pairs(text: str) -> dict[str, float]:
     for word in words:
         counts[word] = counts.get(word, 0.0) + 1.0
     pairs: dict[str, float] = {}
-    for first, second in zip(words, words[1:], strict=False):
+    for first, second in pairwise(words):
         pair = f"{first} {second}"
         pairs[pair] = pairs.get(pair, 0.0) + 1.0
     weights = {word: 1.0 + math.log(n) for word, n in counts.items()}

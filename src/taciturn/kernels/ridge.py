@@ -105,31 +105,33 @@ def rescaled(state: RidgeState, columns: Ints, block: Floats) -> RidgeState:
     ridge = 1.0 / state.scale[0]
     few = 4 * len(columns) <= dimension and np.abs(np.linalg.inv(block)).max() < LARGEST_SHRINKING
     for k in np.flatnonzero((state.folds > 0) | (state.counts > 0)):
-        inverse = _whole_inverse(state, int(k))
-        b = np.linalg.solve(inverse, state.theta[k]) if not few else None
-        if b is None:
-            moved.inverse[k], moved.theta[k] = _moved_by_few(inverse, state.theta[k], columns, block, ridge)
-        else:
-            data = np.linalg.inv(inverse)
-            data[np.diag_indices(dimension)] -= ridge
-            data[columns] = block @ data[columns]
-            data[:, columns] = data[:, columns] @ block.T
-            b[columns] = block @ b[columns]
-            data[np.diag_indices(dimension)] += ridge
-            after = np.linalg.inv(data)
-            moved.inverse[k] = (after + after.T) / 2
-            moved.theta[k] = moved.inverse[k] @ b
+        move = _moved_by_few if few else _moved
+        moved.inverse[k], moved.theta[k] = move(whole_inverse(state, int(k)), state.theta[k], columns, block, ridge)
         moved.folds[k] = 1
     return moved
 
 
-def _whole_inverse(state: RidgeState, k: int) -> Floats:
+def whole_inverse(state: RidgeState, k: int) -> Floats:
     """``A_k⁻¹`` (D, D) with all updates."""
     n = int(state.counts[k])
     inverse = state.inverse[k].copy() if state.folds[k] else np.eye(state.theta.shape[1]) * state.scale[0]
     pending = state.pending_updates[k, :n]
-    inverse -= (pending.T * state.gains[k, :n]) @ pending
-    return inverse
+    return np.asarray(inverse - (pending.T * state.gains[k, :n]) @ pending)
+
+
+def _moved(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: float) -> tuple[Floats, Floats]:
+    """``A'⁻¹`` and ``θ'`` of `rescaled` for one arm, by two inversions."""
+    covariance = np.linalg.inv(inverse)
+    b = covariance @ theta
+    b[columns] = block @ b[columns]
+    diagonal = np.diag_indices(len(b))
+    covariance[diagonal] -= ridge
+    covariance[columns] = block @ covariance[columns]
+    covariance[:, columns] = covariance[:, columns] @ block.T
+    covariance[diagonal] += ridge
+    after = np.linalg.inv(covariance)
+    after = (after + after.T) / 2
+    return after, after @ b
 
 
 def _moved_by_few(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: float) -> tuple[Floats, Floats]:

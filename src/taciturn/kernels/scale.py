@@ -104,7 +104,7 @@ def is_new(state: ScaleState, columns: Columns, values: Floats, watched: Columns
                     return True
             elif state.inverse[j] == 0.0 and (x != state.mean[j] or state.present[j] == 0):
                 return True
-    return absent_columns(columns, watched).shape[0] > 0
+    return bool(absent_columns(columns, watched).shape[0] > 0)
 
 
 @kernel
@@ -112,10 +112,10 @@ def _bin_entries(
     bins: Bins,
     columns: Columns,
     values: Floats,
-    zeros: bool,
+    zeros: bool,  # noqa: FBT001
     slots: Columns,
     scaled: Floats,
-    count: int,  # noqa: FBT001
+    count: int,
 ) -> int:
     """Write an entry of 1 for the bin of each number from `count` on, and return the number of entries then."""
     entry = 0
@@ -137,7 +137,7 @@ def scale_row(
     columns: Columns,
     values: Floats,
     expected: Columns,
-    constant: bool,
+    constant: bool,  # noqa: FBT001
     zeros: bool,  # noqa: FBT001
 ) -> tuple[Columns, Floats]:
     """The scaled row: slots (rising) and their values.
