@@ -456,7 +456,7 @@ def test_snapshots_are_made_by_decisions_not_by_requests(opened, tmp_path, reque
     create(service)
     for _ in range(250 // request_size):
         ask(service, "x", contexts=[CONTEXTS[0]] * request_size)
-    written(service)
+        written(service)  # one that is due while another is being written comes later
     assert journal.last() - service.workers()[0].snapshot.position <= 100 // request_size
 
 

@@ -1,7 +1,10 @@
 """The client while the service is away, and what it never shows. Time is simulated; lost answers are really lost."""
 
+import ssl
+import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 
 import httpx
@@ -122,6 +125,52 @@ def test_an_error_that_waiting_cannot_cure_is_raised_immediately():
             pytest.raises(TaciturnError, match="not in the form of taciturn"),
         ):
             client.agents()
+
+
+class Plain(BaseHTTPRequestHandler):
+    """Answers without encryption."""
+
+    def log_message(self, *_):
+        pass
+
+
+def test_https_at_a_port_without_it_is_one_line_at_once():
+    with HTTPServer(("127.0.0.1", 0), Plain) as server:
+        threading.Thread(target=server.handle_request).start()
+        address = f"https://127.0.0.1:{server.server_port}"
+        with Client(address) as client:
+            time = FakeTime(client)
+            with pytest.raises(
+                TaciturnError, match=f"^{address} cannot be reached by https: it does not speak TLS; give"
+            ):
+                client.agents()
+            assert time.pauses == []
+
+
+def tls_error(kind, reason):
+    error = httpx.ConnectError("in words of OpenSSL")
+    error.__cause__ = kind(1, "in words of OpenSSL")
+    error.__cause__.reason, error.__cause__.verify_message = reason, "self-signed certificate"
+    return error
+
+
+def test_a_certificate_that_is_refused_is_not_tried_again_and_a_cut_connection_is():
+    refused = tls_error(ssl.SSLCertVerificationError, "CERTIFICATE_VERIFY_FAILED")
+    with client_of(Answering(lambda _: refused)) as client:
+        with pytest.raises(TaciturnError, match=r"its certificate is not accepted \(self-signed certificate\)"):
+            client.agents()
+        assert client.time.pauses == []
+    cut = tls_error(ssl.SSLEOFError, "UNEXPECTED_EOF_WHILE_READING")
+    with client_of(Answering(lambda _: cut)) as client:
+        with pytest.raises(ServiceUnavailable):
+            client.agents()
+        assert client.time.now == pytest.approx(30)
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536, 99999])
+def test_a_port_that_there_is_not_is_refused_at_once(port):
+    with pytest.raises(TaciturnError, match=f"has the port {port}; 1 to 65535 are possible"):
+        Client(f"http://localhost:{port}")
 
 
 # Lost answers.

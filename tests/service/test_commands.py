@@ -1,6 +1,7 @@
-"""The commands of the service, as a shell runs them."""
+"""The commands of the service; those that serve as a shell runs them, the others in this process."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,10 +12,15 @@ from contextlib import contextmanager
 
 import pytest
 
+from cli_kit import taciturn
 
-def taciturn(folder, *words):
+
+def in_a_process(folder, *words, **variables):
     command = [sys.executable, "-m", "taciturn", *map(str, words)]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    environment = os.environ | variables
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @contextmanager
@@ -46,7 +52,7 @@ def test_stop_start_backup_and_restore(tmp_path):
         ask(f"{address}/v1/agents/shop/decisions/{decision['id']}/reward", "PUT", {"reward": 1})
         copied = taciturn(tmp_path, "backup", "copy")
         assert copied.stdout == "copy holds the journal up to entry 3\n", copied.stderr
-        second = taciturn(tmp_path, "serve")
+        second = in_a_process(tmp_path, "serve")
         assert (second.returncode, second.stderr.count("\n")) == (2, 1)
         assert f"in use by process {process.pid}" in second.stderr
         process.send_signal(signal.SIGTERM)
@@ -64,7 +70,7 @@ def test_stop_start_backup_and_restore(tmp_path):
 
 
 def test_keys_are_shown_once_and_required(tmp_path):
-    refused = taciturn(tmp_path, "serve", "--host", "192.0.2.1")
+    refused = in_a_process(tmp_path, "serve", "--host", "192.0.2.1")
     assert refused.returncode == 2
     assert refused.stderr == (
         "taciturn: --host 192.0.2.1 can be reached from other machines, and there is no key; "
@@ -100,12 +106,48 @@ def test_keys_are_shown_once_and_required(tmp_path):
         (("keys", "add", "x", "--scope", "all"), "read or write"),
         (("keys", "add", ""), "cannot be the name of a key"),
         (("keys", "add", "a\nb"), "cannot be the name of a key"),
+        (("serve", "--limit", "seconds=inf"), 'limits.seconds = "inf" is not allowed; a number from 0.01 to 1e+09 is'),
         (("backup", "copy", "--data-dir", "nowhere"), "no such file"),
         (("repair", "--data-dir", "nowhere"), "no such file"),
-        (("serve", "--postgres", "host=/nowhere dbname=x"), "taciturn:"),
+        (("compact", "--data-dir", "nowhere"), "there is no journal"),
+        (("keys", "list", "--postgres", "host=/nowhere dbname=x"), "PostgreSQL /nowhere/x: "),
     ],
 )
-def test_errors_are_one_line(words, message, tmp_path):
+def test_errors_are_one_line_and_nothing_is_created(words, message, tmp_path):
     done = taciturn(tmp_path, *words)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_restore_that_fails_creates_nothing(tmp_path):
+    (tmp_path / "copy").write_bytes(b"no journal" * 1000)
+    for source in ("copy", "nowhere"):
+        done = taciturn(tmp_path, "restore", source, "--data-dir", "new")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+
+
+@pytest.mark.parametrize(
+    "words", [("backup", "x"), ("restore", "file"), ("repair",), ("compact",), ("keys", "list"), ("keys", "add", "x")]
+)
+def test_a_file_in_place_of_the_data_folder_is_one_line(words, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    done = taciturn(tmp_path, *words, "--data-dir", "file")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert re.search("--data-dir.* 'file' is a file", done.stderr)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_serve_names_a_file_in_place_of_its_folder_and_a_variable_that_is_not_one_of_its_own(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    done = in_a_process(tmp_path, "serve", "--data-dir", "file/data", TACITURN_PROT="1", TACITURN_URL="http://x")
+    warning, line = done.stderr.splitlines()
+    assert json.loads(warning)["message"].endswith(
+        "TACITURN_PROT is ignored, since there is no such setting; did you mean TACITURN_PORT?"
+    )
+    assert json.loads(warning)["level"] == "warning"
+    assert (done.returncode, line) == (
+        2,
+        "taciturn: --data-dir file/data: file is a file; name a folder, which is made if there is none",
+    )

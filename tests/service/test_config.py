@@ -21,6 +21,7 @@ from taciturn.service.config import (
     from_flags,
     resolve,
     to_toml,
+    unknown_variables,
 )
 from taciturn.service.core.limits import Limits
 
@@ -82,11 +83,13 @@ def test_every_setting_is_a_flag_a_variable_and_a_line(tmp_path):
         ("prot = 1", "prot is not a setting; did you mean port?"),
         ("[limits]\nbodi = 1", "bodi is not a limit; did you mean body?"),
         ("[limits]\nxyzzy = 1", "xyzzy is not a limit; there are body, file,"),
-        ("port = 'x'", 'port = "x" is not allowed; Expected int'),
-        ("port = 70000", "port = 70000 is not allowed; Expected int <= 65535"),
+        ("port = 'x'", 'port = "x" is not allowed; a whole number from 0 to 65535 is'),
+        ("port = 70000", "port = 70000 is not allowed; a whole number from 0 to 65535 is"),
+        ("host = ''", 'host = "" is not allowed; text that is not empty is'),
+        ("log_contexts = 3", "log_contexts = 3 is not allowed; true or false is"),
         ("log_level = 'loud'", 'log_level = "loud" is not allowed; debug, info, warning or error is'),
-        ("[limits]\nseconds = 0", "limits.seconds = 0 is not allowed; Expected float > 0"),
-        ("[limits]\nbody = 1.5", "limits.body = 1.5 is not allowed; Expected int"),
+        ("[limits]\nseconds = 0", "limits.seconds = 0 is not allowed; a number from 0.01 to 1e+09 is"),
+        ("[limits]\nbody = 1.5", "limits.body = 1.5 is not allowed; a whole number from 1 to 1e+12 is"),
         ("limits = 3", "limits is a table"),
         ("port = ", "is no TOML: Invalid value"),
     ],
@@ -107,6 +110,44 @@ def test_what_is_wrong_in_a_variable_or_a_flag_is_one_line_that_names_it(tmp_pat
     with pytest.raises(TaciturnError, match="No such file"):
         from_file(tmp_path / "nowhere.toml")
     assert resolve([from_environment({"TACITURN_DATA": "/data", "PATH": "/bin"})]) == (Settings(), {})
+
+
+NUMBERS = [name for name in NAMES if isinstance(getattr(Settings(), name), int | float) and name != "log_contexts"]
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e-300", "-1", "1e300", "-1e300", "1" * 400])
+def test_absurd_numbers_are_refused_by_name_with_what_is_allowed_wherever_they_are_given(tmp_path, value):
+    for name in NUMBERS:
+        for source in (
+            from_flags({name: value}, ()),
+            from_environment({f"TACITURN_{name.upper()}": value}),
+            from_file(written(tmp_path, f"{name} = {value}")),
+        ):
+            with pytest.raises(
+                TaciturnError, match=rf"^[^\n]*{name} = .* is not allowed; a .*number from .* to .* is$"
+            ):
+                resolve([source])
+    for name in LIMITS:
+        for source in (
+            from_flags({}, [f"{name}={value}"]),
+            from_environment({f"TACITURN_LIMIT_{name.upper()}": value}),
+            from_file(written(tmp_path, f"[limits]\n{name} = {value}")),
+        ):
+            with pytest.raises(
+                TaciturnError, match=rf"^[^\n]*limits.{name} = .* is not allowed; a .*number from .* is$"
+            ):
+                resolve([source])
+
+
+def test_variables_that_nothing_reads_are_named_with_what_may_have_been_meant():
+    known = {f"TACITURN_{name.upper()}": "1" for name in NAMES} | {"TACITURN_LIMIT_BODY": "1", "TACITURN": "1"}
+    known |= dict.fromkeys(("TACITURN_CONFIG", "TACITURN_DATA", "TACITURN_URL", "TACITURN_KEY", "PATH"), "1")
+    assert unknown_variables(known) == []
+    ignored = "is ignored, since there is no such setting"
+    assert unknown_variables(known | {"TACITURN_PROT": "1", "TACITURN_XYZZY_PLUGH_FROTZ": "2"}) == [
+        f"TACITURN_PROT {ignored}; did you mean TACITURN_PORT?",
+        f"TACITURN_XYZZY_PLUGH_FROTZ {ignored}",
+    ]
 
 
 def test_passwords_are_not_shown():

@@ -7,7 +7,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from service.test_commands import ask, serving, taciturn
+from cli_kit import taciturn
+from service.test_commands import ask, serving
 from service_kit import Web, until
 from taciturn.service.api.asgi import create_app
 from taciturn.service.api.keys import Keyring, digest

@@ -22,7 +22,9 @@ keys = typer.Typer(no_args_is_help=True, help="API keys: who may read, who may w
 DataDir = Annotated[
     Path,
     typer.Option(
-        envvar="TACITURN_DATA_DIR", help="The folder of the journal and its snapshots; created if it does not exist."
+        envvar="TACITURN_DATA_DIR",
+        file_okay=False,
+        help="The folder of the journal and its snapshots; created if it does not exist.",
     ),
 ]
 Postgres = Annotated[
@@ -40,7 +42,7 @@ def serve(
     ] = None,
     port: Annotated[int | None, typer.Option(help="8420 by default; 0 takes any free port.")] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="The folder of the journal and its snapshots, ./taciturn-data by default.")
+        str | None, typer.Option(help="The folder of the journal and its snapshots, ./taciturn-data by default.")
     ] = None,
     postgres: Annotated[str | None, typer.Option(help="Keep the journal in PostgreSQL: host=… dbname=….")] = None,
     durability: Annotated[
@@ -76,18 +78,8 @@ def serve(
     Every flag is also a TACITURN_* variable (TACITURN_PORT, TACITURN_LIMIT_BODY) and a line of the file that --config
     names. Flags come before variables, and variables before the file.
     """
-    flags = {
-        "host": host,
-        "port": port,
-        "data_dir": None if data_dir is None else str(data_dir),
-        "postgres": postgres,
-        "durability": durability,
-        "learn_budget_ms": learn_budget_ms,
-        "snapshot_every": snapshot_every,
-        "snapshot_seconds": snapshot_seconds,
-        "log_level": log_level,
-        "log_contexts": log_contexts,
-    }
+    given = locals()  # the flags by their names
+    flags = {name: given[name] for name in configuration.NAMES}
     sources = [configuration.from_flags(flags, limit or ()), configuration.from_environment(os.environ)]
     if config is not None:
         sources.append(configuration.from_file(config))
@@ -101,7 +93,7 @@ def serve(
     def announce(port: int) -> None:
         out.print(f"taciturn decides at http://{shown}:{port}/{kept}; stop with Ctrl-C", soft_wrap=True)
 
-    service.run(settings, announce)
+    service.run(settings, announce, configuration.unknown_variables(os.environ))
 
 
 @keys.command("add", epilog="Example: taciturn keys add shop --scope write")

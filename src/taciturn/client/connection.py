@@ -2,6 +2,7 @@
 
 import math
 import secrets
+import ssl
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -30,6 +31,9 @@ ERRORS: dict[str, type[TaciturnError]] = {
 ERRORS_BY_FIELD: dict[str, type[TaciturnError]] = {"neighbors": errors.UnknownDecision, "allowed": errors.UnknownArm}
 RETRY_STATUSES = (429, 502, 503, 504)
 """Retry later; also the answers of a proxy whose service is being restarted."""
+
+NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "HTTP_REQUEST")
+"""What OpenSSL says, by its version, about a server that answers without encryption."""
 
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 NO_ANSWER = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError)
@@ -105,6 +109,8 @@ class Connection:
             try:
                 response = self._http.request(method, path, content=content, headers=headers)
             except NO_ANSWER as error:
+                if (fault := _tls_fault(error)) is not None:
+                    raise TaciturnError(f"{self.address} cannot be reached by https: {fault}") from None
                 reason = f"{type(error).__name__}: {error}"
                 may_be_done = not isinstance(error, NOT_SENT)
             except httpx.HTTPError as error:  # its text can have headers, and with them the key
@@ -146,6 +152,18 @@ def problem_of(response: httpx.Response) -> TaciturnError:
         return kind(f"{problem['detail']} ({response.status_code})" if kind is TaciturnError else problem["detail"])
     except (msgspec.DecodeError, KeyError):
         return TaciturnError(f"the service answered {response.status_code}, and not in the form of taciturn")
+
+
+def _tls_fault(error: BaseException) -> str | None:
+    """What is wrong with the encryption, in words, where that stays wrong however often it is tried; else None."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, ssl.SSLError):
+        found = found.__cause__ or found.__context__
+    if isinstance(found, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted ({found.verify_message})"
+    if found is None or found.reason not in NO_TLS:
+        return None  # a connection that was cut off, perhaps by a restart
+    return "it does not speak TLS; give the address with http:// or the port of a proxy that does"
 
 
 def _slug(response: httpx.Response) -> str:
@@ -207,4 +225,6 @@ def _checked_url(url: Any) -> httpx.URL:
         address = httpx.URL("")
     if address.scheme not in {"http", "https"} or not address.host:
         raise TaciturnError("the address of the service is not valid; http://localhost:8420 is")
+    if address.port is not None and not 1 <= address.port <= 65535:
+        raise TaciturnError(f"the address of the service has the port {address.port}; 1 to 65535 are possible")
     return address

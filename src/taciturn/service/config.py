@@ -3,7 +3,6 @@
 import difflib
 import json
 import math
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -14,10 +13,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from taciturn.errors import TaciturnError
-from taciturn.service.core.limits import Limits
+from taciturn.service.core.limits import Count, Limits, Seconds
 
 PREFIX, LIMIT_PREFIX = "TACITURN_", "TACITURN_LIMIT_"
-LIMIT_TYPES = get_type_hints(Limits)
+LIMIT_TYPES = get_type_hints(Limits, include_extras=True)
+ELSEWHERE = ("CONFIG", "DATA", "KEY", "URL")
+"""`TACITURN_*` variables that are no settings of the service: its file of settings, and those of other parts."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,15 +41,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_dir: Annotated[str, Meta(min_length=1)] = "taciturn-data"
     postgres: str | None = None
     durability: Literal["full", "normal"] = "full"
-    learn_budget_ms: Annotated[float, Meta(ge=0.1)] = 10.0
-    snapshot_every: Annotated[int, Meta(ge=1)] = 20_000
-    snapshot_seconds: Annotated[float, Meta(gt=0)] = 5.0
+    learn_budget_ms: Annotated[float, Meta(ge=0.1, le=60_000)] = 10.0
+    snapshot_every: Count = 20_000
+    snapshot_seconds: Seconds = 5.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_contexts: bool = False
     limits: Limits = Limits()
 
 
-NAMES = tuple(field.name for field in msgspec.structs.fields(Settings) if field.name != "limits")
+TYPES = get_type_hints(Settings, include_extras=True)
+NAMES = tuple(name for name in TYPES if name != "limits")
 
 
 class Source(NamedTuple):
@@ -84,6 +86,20 @@ def from_environment(environment: Mapping[str, str]) -> Source:
     return Source("environment", values, limits)
 
 
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A line for each `TACITURN_*` variable that nothing reads, with the one that may have been meant.
+
+    A limit that there is not is an error of `resolve` instead.
+    """
+    known = [*ELSEWHERE, *(name.upper() for name in NAMES)]
+    given = sorted(name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX))
+    return [
+        f"{PREFIX}{name} is ignored, since there is no such setting{_did_you_mean(name, known, PREFIX)}"
+        for name in given
+        if name not in known and not name.startswith("LIMIT_")
+    ]
+
+
 def from_flags(values: Mapping[str, Any], limits: Iterable[str]) -> Source:
     """The settings in flags, None for those not given; limits as NAME=VALUE."""
     pairs = [text.partition("=") for text in limits]
@@ -103,11 +119,12 @@ def resolve(sources: Iterable[Source]) -> tuple[Settings, dict[str, str]]:
         for name, value in source.values.items():
             found = _known(name, NAMES, "a setting", source.origin)
             if found not in values:
-                values[found], origins[found] = _converted(found, value, source.origin), source.origin
+                values[found] = _converted(found, value, TYPES[found], source.origin)
+                origins[found] = source.origin
         for name, value in source.limits.items():
             found = _known(name, LIMIT_TYPES, "a limit", source.origin)
             if found not in limits:
-                limits[found] = _limit(found, value, source.origin)
+                limits[found] = _converted(f"limits.{found}", value, LIMIT_TYPES[found], source.origin)
                 origins[f"limits.{found}"] = source.origin
     return Settings(**values, limits=Limits(**limits)), origins
 
@@ -115,34 +132,37 @@ def resolve(sources: Iterable[Source]) -> tuple[Settings, dict[str, str]]:
 def _known(name: str, names: Iterable[str], what: str, origin: str) -> str:
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-    raise TaciturnError(f"{origin}: {name} is not {what}; {hint}")
+    hint = _did_you_mean(name, names) or f"; there are {', '.join(names)}"
+    raise TaciturnError(f"{origin}: {name} is not {what}{hint}")
 
 
-def _converted(name: str, value: Any, origin: str) -> Any:
-    """One value in the type of its setting; text, as variables and flags have it, may stand for a number."""
+def _did_you_mean(name: str, names: Iterable[str], prefix: str = "") -> str:
+    near = difflib.get_close_matches(name, list(names), 1, 0.5)
+    return f"; did you mean {prefix}{near[0]}?" if near else ""
+
+
+def _converted(name: str, value: Any, kind: Any, origin: str) -> Any:
+    """One value as its type; text, as variables and flags have it, may stand for a number."""
     try:
-        return getattr(msgspec.convert({name: value}, Settings, strict=not isinstance(value, str)), name)
-    except msgspec.ValidationError as error:
-        raise _wrong(name, value, error, origin) from None
+        found = msgspec.convert(value, kind, strict=not isinstance(value, str))
+    except (msgspec.ValidationError, OverflowError):
+        found = math.nan
+    if isinstance(found, float) and math.isnan(found):  # which no comparison refuses
+        shown = json.dumps(value, default=str)
+        raise TaciturnError(f"{origin}: {name} = {shown} is not allowed; {_allowed(kind)} is")
+    return found
 
 
-def _limit(name: str, value: Any, origin: str) -> Any:
-    kind: Any = Annotated[LIMIT_TYPES[name], Meta(gt=0)]
-    try:
-        return msgspec.convert(value, kind, strict=not isinstance(value, str))
-    except msgspec.ValidationError as error:
-        raise _wrong(f"limits.{name}", value, error, origin) from None
-
-
-def _wrong(name: str, value: Any, error: Exception, origin: str) -> TaciturnError:
-    choices = get_args(get_type_hints(Settings).get(name))
-    if choices and isinstance(choices[0], str):
-        right = f"{', '.join(choices[:-1])} or {choices[-1]} is"
-    else:
-        right = re.sub(r" - at `.*`$", "", str(error)).replace("`", "")
-    return TaciturnError(f"{origin}: {name} = {json.dumps(value, default=str)} is not allowed; {right}")
+def _allowed(kind: Any) -> str:
+    """What a value of a type may be: `a whole number from 0 to 65535`."""
+    if kind is bool:
+        return "true or false"
+    first, *_, last = get_args(kind)
+    if isinstance(last, str):
+        return f"{', '.join(get_args(kind)[:-1])} or {last}"
+    if first is str:
+        return "text that is not empty"
+    return f"{'a whole number' if first is int else 'a number'} from {last.ge:g} to {last.le:g}"
 
 
 def to_toml(settings: Settings, origins: Mapping[str, str]) -> str:
@@ -160,6 +180,4 @@ def _line(name: str, value: Any, origin: str) -> str:
         return f"# {name} is not set"
     if name == "postgres":
         return f"# {name} is set ({origin}), and not shown, since it can hold a password"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{name} = {'nan' if math.isnan(value) else 'inf' if value > 0 else '-inf'}  # {origin}"
     return f"{name} = {json.dumps(value)}  # {origin}"

@@ -1,7 +1,7 @@
 """Opens the parts of a service in order, serves it, and closes them in reverse order."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from ipaddress import ip_address
 from pathlib import Path
@@ -103,7 +103,7 @@ def opened_app(
     )
     files = [folder / JOURNAL, folder / f"{JOURNAL}-wal"] if isinstance(journal, SQLiteJournal) else None
     with closing(service):
-        journal.watch(keyring.replace, snapshots)
+        journal.watch(keyring.replace, snapshots, service.stop_for_good)
         journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
         app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
         add_page(app, service, keyring)
@@ -124,10 +124,22 @@ def check_host(host: str, *, keyed: bool) -> None:
         )
 
 
-def run(settings: Settings, announce: Callable[[int], object]) -> None:
-    """Run a service until a signal stops it; `announce` is called with the port."""
+def check_folder(folder: Path) -> None:
+    """Raise if a file is where the data folder is, or should be made."""
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise TaciturnError(
+                f"--data-dir {folder}: {place} is a file; name a folder, which is made if there is none"
+            )
+
+
+def run(settings: Settings, announce: Callable[[int], object], warnings: Sequence[str] = ()) -> None:
+    """Run a service until a signal stops it; `announce` is called with the port, and the warnings are logged first."""
     write = log_to_stderr(settings.log_level)
+    for warning in warnings:
+        log.warning("%s", warning)
     folder = Path(settings.data_dir)
+    check_folder(folder)
     requests = settings.log_level in {"debug", "info"}
     with (
         StopSignals() as signals,

@@ -54,7 +54,7 @@ TITLES = {
     "unknown-name": "There is no such kind or parameter",
     "limit-exceeded": "A limit is reached; retry later",
     "internal": "An internal error",
-    "set-aside": "The agent cannot be restored; an operator must look at it",
+    "set-aside": "The agent cannot be used; an operator must look at it",
     "unavailable": "Not available now; retry later",
 }
 """The kinds of problems by slug."""

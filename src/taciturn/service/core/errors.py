@@ -43,10 +43,10 @@ class Unavailable(TaciturnError):
 
 
 class SetAside(TaciturnError):
-    """An agent that could not be restored from the journal: it can be deleted, and nothing else."""
+    """An agent that cannot be restored from the journal, or fails again and again: it can be deleted, nothing else."""
 
     def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"agent {name!r} is set aside, since it cannot be restored from the journal ({reason})")
+        super().__init__(f"agent {name!r} is set aside: {reason}")
 
 
 class HalfDone(Exception):

@@ -11,7 +11,7 @@ from taciturn.errors import TaciturnError
 from taciturn.service.core.errors import Unavailable
 from taciturn.service.core.operations import Decide, Op, RewardBatch
 from taciturn.service.core.session import Session
-from taciturn.service.journal.base import Entry
+from taciturn.service.journal.base import Entry, Fenced
 
 AnyFuture = asyncio.Future[Any] | Future[Any]
 Query = Callable[[Session], Any]
@@ -78,9 +78,9 @@ class Batch:
         self.results.append(Result(future, None, error))
 
 
-def unavailable(results: list[Result]) -> list[Result]:
-    """Replace every result with `Unavailable`."""
-    error = Unavailable("the journal could not be written")
+def unavailable(results: list[Result], cause: Exception | None = None) -> list[Result]:
+    """Replace every result with `Unavailable`; a cause that retrying does not cure is named."""
+    error = Unavailable(str(cause) if isinstance(cause, Fenced) else "the journal could not be written")
     return [Result(result.future, None, error) for result in results]
 
 

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.validation import MAX_NEIGHBORS
@@ -15,6 +16,11 @@ from taciturn.system import format_bytes, machine_memory
 
 MOST_OF_MACHINE = 0.75
 """The share of the machine's memory that all agents together may take."""
+
+Count = Annotated[int, Meta(ge=1, le=10**12)]
+Bytes = Annotated[float, Meta(ge=1, le=1e15)]
+Seconds = Annotated[float, Meta(ge=0.01, le=1e9)]
+"""What the limits may be: at least what lets one request pass, and at most what nobody means to exceed."""
 
 UNCAPPED = frozenset({"seed", "max_nodes", "memory_limit", "expire_after"})
 """Params that the limit `setting` does not apply to."""
@@ -45,25 +51,25 @@ class Limits:
             known by their size: decoded JSON takes up to twenty times its own.
     """
 
-    body: int = 8_000_000
-    file: int = 64_000_000
-    dimension: int = 100_000
-    batch: int = 1_000
-    edges: int = 10_000
-    arms: int = 1_000
-    agents: int = 100
-    pending: int = 50_000
-    expire_after: float = 86_400.0
-    waiting: int = 10_000
-    nodes: int = 20_000
-    memory: float = 2e9
-    total_memory: float = 8e9
-    setting: int = 10_000
-    seconds: float = 30.0
-    connections: int = 1_000
-    headers: int = 65_536
-    header_seconds: float = 10.0
-    in_flight: int = 512_000_000
+    body: Count = 8_000_000
+    file: Count = 64_000_000
+    dimension: Count = 100_000
+    batch: Count = 1_000
+    edges: Count = 10_000
+    arms: Count = 1_000
+    agents: Count = 100
+    pending: Count = 50_000
+    expire_after: Seconds = 86_400.0
+    waiting: Count = 10_000
+    nodes: Count = 20_000
+    memory: Bytes = 2e9
+    total_memory: Bytes = 8e9
+    setting: Count = 10_000
+    seconds: Seconds = 30.0
+    connections: Count = 1_000
+    headers: Count = 65_536
+    header_seconds: Seconds = 10.0
+    in_flight: Count = 512_000_000
 
     def check_request(self, request: DecideRequest) -> None:
         """Check what can be checked of a request to decide without its agent."""

@@ -109,7 +109,7 @@ class Restorer:
             self._replay(record, found)
         except Exception as error:  # one agent that cannot be restored must not stop the others
             log.exception("agent %s cannot be restored: entry %d", name, position)
-            failed[name] = f"entry {position}: {error}"
+            failed[name] = f"it cannot be restored, entry {position}: {error}"
             found.pop(name, None)
 
     def write_catalogue(self, position: int, agents: dict[str, AgentPositions]) -> None:

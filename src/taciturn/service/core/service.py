@@ -2,10 +2,11 @@
 
 What fails, and who notices:
 - One agent's session, by an error that was not foreseen: that agent is restored from the journal, the others serve.
+  Where that happens again and again, with nothing in between that could be written, the agent is set aside.
 - An append: what was in flight is lost for all agents. Their sessions are restored at once and can be read; writing
   goes on when the journal can be written again.
 - The replay of one agent: it is set aside, can be deleted, and the others serve.
-- Another writer has taken the journal over (`Fenced`): this service stops for good.
+- Another writer has taken the journal over (`Fenced`): this service stops for good, and refuses what is queued at once.
 """
 
 import asyncio
@@ -33,6 +34,9 @@ from taciturn.service.journal.commit import GroupCommit
 
 log = logging.getLogger("taciturn.service")
 MAX_RETRY_SECONDS = 30.0
+MAX_BREAKS = 5
+"""An agent that breaks so many times in a row is set aside."""
+
 IDLE_SNAPSHOTS = 10
 """An agent that is rarely used writes a snapshot after so many times `snapshot_every` entries of others."""
 
@@ -78,6 +82,7 @@ class Service:
         self._journal, self._snapshots = journal, snapshots
         self._marker = None if marker is None else ReplayMarker(marker, __version__)
         self._stopping = threading.Event()
+        self._ending = threading.Event()  # set when nothing is tried again: it is stopping, or has stopped for good
         self._restorer = Restorer(journal, snapshots, self._marker, self._stopping.is_set)
         self._lock = threading.Lock()
         self._catalogue_lock = threading.Lock()
@@ -124,9 +129,19 @@ class Service:
             self.close()
             raise self.fatal
 
+    def stop_for_good(self, reason: Exception) -> None:
+        """Refuse all requests from now on, also those that are queued; `check` raises the reason."""
+        with self._lock:
+            self.fatal = self.fatal or reason
+            self._incomplete = True
+        self._ending.set()
+        for worker in self.workers():
+            worker.abort(Unavailable(self.status))
+
     def close(self) -> None:
         """Process what is queued, write snapshots, and stop."""
         self._stopping.set()
+        self._ending.set()
         self._starter.join()
         workers = self.workers()
         for worker in workers:
@@ -274,7 +289,7 @@ class Service:
 
         If that fails, only the next start takes longer.
         """
-        if self._snapshots is None:
+        if self._snapshots is None or self.fatal is not None:
             return None
         try:
             point, content = SnapshotPoint(worker.position, worker.entries), worker.session.frozen()
@@ -313,9 +328,10 @@ class Service:
 
     def append_failed(self, error: Exception) -> None:
         """Pause all workers and restore the sessions that are ahead of the journal, on a thread of its own."""
+        if isinstance(error, Fenced):
+            self.stop_for_good(error)
+            return
         with self._lock:
-            if isinstance(error, Fenced) and self.fatal is None:
-                self.fatal = error
             if not self.readable.is_set():
                 return
             self.readable.clear()
@@ -328,15 +344,20 @@ class Service:
         return 0.0 if failures <= 1 else min(self._retry_seconds * 2.0 ** (failures - 2), MAX_RETRY_SECONDS)
 
     def _recover_one(self, worker: Worker) -> None:
-        if self._stopping.wait(self._retry_pause(worker.breaks)):
+        hopeless = worker.breaks >= MAX_BREAKS
+        if not hopeless and self._ending.wait(self._retry_pause(worker.breaks)):
             self._incomplete = True
         with self._recovery_lock:
             worker.pause()
             worker.wait_paused()
-            if worker.broken and not worker.append_failed:  # else all agents are being restored, or were
-                self._resume([worker], self._restore_until_closed({worker.name}))
-            else:
+            if not worker.broken or worker.append_failed:  # all agents are being restored, or were
                 worker.resume()
+            elif hopeless:
+                log.error("agent %s is set aside: it failed %d times in a row", worker.name, worker.breaks)
+                self.set_aside[worker.name] = f"it failed {worker.breaks} times in a row, and the log says how"
+                self._resume([worker], {})
+            else:
+                self._resume([worker], self._restore_until_closed({worker.name}))
 
     def _recover_all(self) -> None:
         """Restore broken sessions. Nothing is appended until all workers have paused: no entry follows a lost one."""
@@ -350,11 +371,11 @@ class Service:
             self._commit.resume()
             self._resume(workers, restored)
             self.readable.set()
-        while self.fatal is None and not self._stopping.wait(self._retry_pause(self.failures)):
+        while not self._ending.wait(self._retry_pause(self.failures)):
             try:
                 self._journal.probe()
             except Fenced as error:
-                self.fatal = error
+                self.stop_for_good(error)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
                 self.failures += 1
                 log.debug("the journal still cannot be written: %s", error)
@@ -372,12 +393,12 @@ class Service:
     def _restore_until_closed(self, names: set[str]) -> dict[str, Restored]:
         """Restore agents, with pauses between attempts; without result if the service is closed meanwhile."""
         attempts = 0
-        while self.fatal is None and not self._stopping.wait(self._retry_pause(attempts)):
+        while not self._ending.wait(self._retry_pause(attempts)):
             attempts += 1
             try:
                 restored, failed = self._restorer.restore(names)
             except Fenced as error:
-                self.fatal = error
+                self.stop_for_good(error)
             except Exception:
                 log.exception("the agents cannot be restored yet")
             else:

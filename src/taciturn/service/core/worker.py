@@ -311,7 +311,7 @@ class Worker:
             resolve(batch.results)
         else:
             self._owner.append_failed(error)
-            resolve(unavailable(batch.results))
+            resolve(unavailable(batch.results, error))
 
     def _snapshot_due(self) -> bool:
         if self._writing is not None and not self._writing.done():

@@ -1,4 +1,7 @@
-"""What is done for a journal in the background while a service runs: see that it answers, read keys, compact."""
+"""What is done for a journal in the background while a service runs: see that it answers, read keys, compact.
+
+And see whether another process has taken over, also while nothing is written.
+"""
 
 import logging
 import threading
@@ -7,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from taciturn.errors import TaciturnError
-from taciturn.service.journal.base import Key
+from taciturn.service.journal.base import Fenced, Key
 from taciturn.service.journal.removal import SnapshotFolder, remove_snapshots, survey
 from taciturn.service.journal.tables import SLOW_SECONDS, Tables
 
@@ -26,6 +29,7 @@ class Housekeeping:
         tables: another connection to the same tables, which is closed with this.
         on_keys: called with all keys, now and when one has changed.
         snapshots: where those of deleted agents are removed.
+        on_fenced: called once another process has taken the journal over; nothing is asked after it.
     """
 
     def __init__(
@@ -34,8 +38,10 @@ class Housekeeping:
         tables: Tables,
         on_keys: Callable[[list[Key]], object],
         snapshots: SnapshotFolder | None,
+        on_fenced: Callable[[Fenced], object],
     ) -> None:
         self._journal, self._tables, self._on_keys, self._snapshots = journal, tables, on_keys, snapshots
+        self._on_fenced = on_fenced
         self._answered = time.monotonic()
         self._keys_version = self._deletions = -1  # so that the first round reads keys, and cleans up after a crash
         self._requests = journal.compact_requests
@@ -63,6 +69,9 @@ class Housekeeping:
             try:
                 self._poll()
                 self._failing = False
+            except Fenced as error:
+                self._on_fenced(error)
+                return
             except Exception as error:
                 if not self._failing:  # once, not twice a second
                     log.warning("the journal does not answer: %s", error, exc_info=not isinstance(error, TaciturnError))
@@ -72,6 +81,7 @@ class Housekeeping:
     def _poll(self) -> None:
         meta = self._tables.meta()
         self._answered = time.monotonic()
+        self._journal.compare_epoch(meta.get("epoch"))
         if (version := meta.get("keys_version", 0)) != self._keys_version:
             self._on_keys(list(self._tables.keys()))
             self._keys_version = version

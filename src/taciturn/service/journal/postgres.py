@@ -220,7 +220,8 @@ class PostgresJournal(SQLJournal, PostgresTables):
             cleanup.callback(db.close)
             locked = db.execute(LOCK).fetchall()[0][0]
             if self._epoch is not None:  # also without the lock: whoever has it may have taken over already
-                self._compare_epoch(db.execute("SELECT value FROM taciturn_meta WHERE name = 'epoch'").fetchall())
+                stored = db.execute("SELECT value FROM taciturn_meta WHERE name = 'epoch'").fetchone()
+                self.compare_epoch(stored[0] if stored else None)
             if not locked:
                 raise JournalInUse(f"{self.location}: in use by another process; only one can write")
             db.execute("SET synchronous_commit = on")

@@ -24,6 +24,7 @@ from taciturn.service.journal.sqlite_file import (
     locked,
     schema_of,
     size_of,
+    waiting_repairs,
 )
 from taciturn.system import atomic_move
 
@@ -35,9 +36,10 @@ def repair(path: str | Path) -> tuple[int, int]:
     fault is not touched. A crash leaves the damaged journal or the repaired one.
     """
     path = Path(path)
+    if not waiting_repairs(path):
+        existing(path)  # before the lock, which would make the folder
     with explained(path, DamagedJournal), locked(path):
         finish_repair(path)
-        existing(path)
         for leftover in path.parent.glob(".repair-*"):
             shutil.rmtree(leftover)
         good, fault = examine(path)
@@ -80,13 +82,14 @@ def backup(path: str | Path, target: str | Path, *, force: bool = False) -> int:
 def restore(source: str | Path, path: str | Path) -> int:
     """Create a journal from a verified backup, where there is none; returns the position of its last record."""
     source, path = existing(Path(source)), Path(path)
+    with explained(source, DamagedJournal):
+        good, fault = examine(source)
+    if fault is not None:  # before the lock, which would make the folder
+        raise DamagedJournal(f"{source}: {fault}; the last good record is {good}; take another backup")
     with explained(path, DamagedJournal), locked(path):
         finish_repair(path)
         if path.exists() or size_of(beside(path, "-wal")):
             raise TaciturnError(f"{path}: there is a journal already, which is not overwritten; move it away first")
-        good, fault = examine(source)
-        if fault is not None:
-            raise DamagedJournal(f"{source}: {fault}; the last good record is {good}; take another backup")
         return backup(source, path)
 
 

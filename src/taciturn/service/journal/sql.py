@@ -158,9 +158,14 @@ class SQLJournal(Tables):
             self.shrink()
         return removed
 
-    def watch(self, on_keys: Callable[[list[Key]], object], snapshots: SnapshotFolder | None = None) -> None:
-        """Look after the journal in the background until it is closed; `on_keys` gets all keys when one has changed."""
-        self._housekeeping = Housekeeping(self, self.beside(), on_keys, snapshots)
+    def watch(
+        self,
+        on_keys: Callable[[list[Key]], object],
+        snapshots: SnapshotFolder | None = None,
+        on_fenced: Callable[[Fenced], object] = lambda _: None,
+    ) -> None:
+        """Look after the journal in the background until it is closed; for the arguments see `Housekeeping`."""
+        self._housekeeping = Housekeeping(self, self.beside(), on_keys, snapshots, on_fenced)
 
     @property
     def responsive(self) -> bool:
@@ -171,10 +176,11 @@ class SQLJournal(Tables):
     def check_epoch(self) -> None:
         """Raise `Fenced` if another process has taken over; in every transaction that writes records."""
         rows = self.query(f"SELECT value FROM taciturn_meta WHERE name = 'epoch'{self.row_lock}")  # noqa: S608
-        self._compare_epoch(rows)
+        self.compare_epoch(rows[0][0] if rows else None)
 
-    def _compare_epoch(self, rows: Sequence[Sequence[Any]]) -> None:
-        if self._epoch is not None and [tuple(row) for row in rows] != [(self._epoch,)]:
+    def compare_epoch(self, stored: int | None) -> None:
+        """Raise `Fenced` if the stored number is not the one that this writer counted up to when it opened."""
+        if self._epoch is not None and stored != self._epoch:
             raise self._fence()
 
     def _fence(self) -> Fenced:

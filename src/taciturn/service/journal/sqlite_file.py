@@ -79,12 +79,17 @@ def examine(path: Path) -> tuple[int, str | None]:
     return good, fault
 
 
+def waiting_repairs(path: Path) -> list[Path]:
+    """Repaired copies of a journal that a crash has kept from taking its place."""
+    return list(path.parent.glob(f"{path.name}.repaired-*"))
+
+
 def finish_repair(path: Path) -> None:
     """Replace a damaged journal by its repaired copy, if one is waiting; completes a repair that a crash interrupted.
 
     The damaged file and its -wal are moved aside and flushed first, so that the new file never meets the old -wal.
     """
-    for repaired in path.parent.glob(f"{path.name}.repaired-*"):
+    for repaired in waiting_repairs(path):
         aside = repaired.name.replace(".repaired-", ".damaged-")
         for suffix in ("", "-wal"):
             if beside(path, suffix).exists():
