@@ -1,6 +1,6 @@
 """The service over HTTP: the table of routes as an ASGI application.
 
-The routes are plain ASGI inside a FastAPI application, to which other routes can be added (the page is): all get the
+The routes are plain ASGI inside a Starlette application, to which other routes can be added (the page is): all get the
 same headers, and errors in the same form.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -150,9 +150,9 @@ async def _send(send: Send, status: int, body: bytes, media: bytes, more: list[t
 class Front:
     """Middleware that answers the routes of the API itself, and adds the headers to all other answers.
 
-    FastAPI's handling of a route takes longer than a decision, and these routes need none of it. Without keys only this
-    machine's own names are served, against DNS rebinding: a web page could otherwise let its own name resolve to this
-    machine, and the browser would let it read every answer.
+    The handling of a route by a framework takes longer than a decision, and these routes need none of it. Without keys
+    only this machine's own names are served, against DNS rebinding: a web page could otherwise let its own name resolve
+    to this machine, and the browser would let it read every answer.
     """
 
     def __init__(self, inner: Any, *, routes: list[Route], keyring: Keyring, access: AccessLog | None) -> None:
@@ -203,8 +203,8 @@ class Front:
                 self._access.note(scope, "", path, status, time.perf_counter() - started, sent=sent)
 
 
-class App(FastAPI):
-    """The application of a service: FastAPI with a middleware, `front`, that is called first."""
+class App(Starlette):
+    """The application of a service: Starlette with a middleware, `front`, that is called first."""
 
     service: Service
     front: Any = None
@@ -214,7 +214,7 @@ class App(FastAPI):
         await self.front(scope, receive, send)
 
     async def inner(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call FastAPI itself."""
+        """Call Starlette itself."""
         await super().__call__(scope, receive, send)
 
 
@@ -239,7 +239,8 @@ def create_app(
     budget = Budget(limits.in_flight)
     metrics = Metrics(service, budget, journal_bytes)
     table = endpoints(Api(service, limits, metrics), limits)
-    app = App(title="taciturn", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = App()
+    app.router.redirect_slashes = False
     app.service = service
     document = openapi.document(table, limits, keyed=keyring.required)
     page = openapi.page(table)
@@ -259,7 +260,6 @@ def create_app(
         Route(path, Resource(methods, keyring, limits, metrics, budget, access)) for path, methods in paths.items()
     ]
     app.router.routes.extend(routes)
-    app.openapi = lambda: document  # type: ignore[method-assign]
     app.front = Front(app.inner, routes=routes, keyring=keyring, access=access)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)

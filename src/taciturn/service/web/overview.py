@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from taciturn.contracts import STATES, Health
@@ -132,6 +131,8 @@ def context_map(view: AgentView, grouped: Groups) -> Map | None:
     variance = float(np.trace(gram))
     if variance <= 1e-12 * count:
         return None
+    import scipy.linalg  # noqa: PLC0415 - a service should not start later for what only its page needs
+
     values, axes = scipy.linalg.eigh(gram, subset_by_index=[count - 2, count - 1])
     values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
     largest = axes[np.abs(axes).argmax(axis=0), [0, 1]]
