@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 # is collected, so that this table follows when tests are renamed.
 SLOW_TESTS = (
     "golden",  # every method with three seeds, compiled once more for a generic processor
-    "test_cli.py",  # every test starts the command
+    "test_cli.py",  # runs experiments, and starts the command
     "test_readme.py",  # every command and block of code in the documentation
     "test_reproduction.py",  # experiments of the paper
     "agents/test_arms.py::test_arms_are_added_and_retired_while_decisions_are_pending",  # long runs of every agent
@@ -41,8 +41,8 @@ SLOW_TESTS = (
     "kernels/test_compiling.py",  # compiles with an empty cache
     "reports/test_page.py",  # runs an experiment and draws its figures
     "service/test_client_restart.py",  # starts and kills servers
-    "service/test_attacks.py",  # every test starts a service
-    "service/test_commands.py",  # every test starts the command
+    "service/test_attacks.py",  # starts services
+    "service/test_commands.py",  # starts services
     "service/test_compaction.py",  # generated histories
     "service/test_crash.py",  # kills servers a hundred times
     "service/test_fencing.py",  # freezes PostgreSQL

@@ -32,10 +32,6 @@ def test_compiling_is_noted_once_and_what_is_cached_is_not(tmp_path):
     assert run(RUN, 0, NUMBA_CACHE_DIR=str(tmp_path)) == []
 
 
-def test_compiling_that_is_quicker_than_people_notice_is_not_noted(tmp_path):
-    assert run(RUN, 1e6, NUMBA_CACHE_DIR=str(tmp_path)) == []
-
-
 class Event:
     """An event of numba for a kernel of some module."""
 
@@ -44,6 +40,19 @@ class Event:
 
         compiled.__module__ = module
         self.data = {"dispatcher": type("Dispatcher", (), {"py_func": staticmethod(compiled)})}
+
+
+def test_compiling_that_is_quicker_than_people_notice_is_not_noted(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(jit, "PATIENCE", 1000.0)
+    monkeypatch.setattr(jit.time, "monotonic", lambda: now[0])
+    note = jit.CompileNote()
+    for _ in range(3):
+        note.on_start(Event("taciturn.kernels.knn"))
+        now[0] += 0.4 * jit.PATIENCE
+        assert capsys.readouterr().err == ""
+        note.on_end(Event("taciturn.kernels.knn"))
+    assert capsys.readouterr().err == jit.NOTE + "\n", "many that are quick take long together"
 
 
 def test_only_kernels_of_taciturn_are_noted_and_only_once(monkeypatch, capsys):
@@ -60,29 +69,46 @@ def test_only_kernels_of_taciturn_are_noted_and_only_once(monkeypatch, capsys):
     assert capsys.readouterr().err == jit.NOTE + "\n"
 
 
-UNWRITABLE = (
-    """
-import sys
+UNWRITABLE = """
+import importlib, pkgutil, runpy, sys
 from numba.core import caching
 caching.InTreeCacheLocator.get_cache_path = lambda self: "/dev/null/in-tree"  # as in a read-only installation
+import taciturn.kernels
+for module in pkgutil.iter_modules(taciturn.kernels.__path__):
+    importlib.import_module("taciturn.kernels." + module.name)  # which prepares each kernel
+assert runpy.run_path(sys.argv[1])["answer"] == 42
 """
-    + RUN
-    + """
-print(agent.decide([1.0, 0.0, 0.0, 0.0, 0.0]).arm)
-"""
-)
 
 
-def test_kernels_work_where_nothing_can_be_cached_and_one_line_says_so():
+SMALL = """
+from taciturn.kernels.jit import kernel
+
+@kernel
+def double(x):
+    return 2 * x
+
+answer = double(21)
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A file with one kernel that compiles quickly, and is used at once."""
+    file = tmp_path / "small.py"
+    file.write_text(SMALL)
+    return file
+
+
+def test_kernels_work_where_nothing_can_be_cached_and_one_line_says_so(small):
     """numba raised: "cannot cache function"."""
     nowhere = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": "/dev/null/cache", "NUMBA_CACHE_DIR": "/dev/null/numba"}
-    assert run(UNWRITABLE, 1e6, **nowhere) == [jit.UNCACHED]
+    assert run(UNWRITABLE, small, **nowhere) == [jit.UNCACHED]
 
 
-def test_a_folder_of_the_user_is_used_where_the_package_is_read_only(tmp_path):
-    nowhere = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": ""}
-    assert run(UNWRITABLE, 1e6, **nowhere) == []
-    assert list(tmp_path.rglob("*.nbi"))
+def test_a_folder_of_the_user_is_used_where_the_package_is_read_only(small, tmp_path):
+    nowhere = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": ""}
+    assert run(UNWRITABLE, small, **nowhere) == []
+    assert list((tmp_path / "cache").rglob("small.double-*.nbi"))
 
 
 def test_whether_code_can_be_cached_is_asked_once_a_folder(monkeypatch, capsys):

@@ -69,6 +69,13 @@ def serving(folder, *words):
             process.kill()
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """A service with the default limits, for all attacks that must leave it as it was."""
+    with serving(tmp_path_factory.mktemp("attacked")) as service:
+        yield service
+
+
 def log_lines(folder):
     return [json.loads(line) for line in (folder / "log").read_text().splitlines()]
 
@@ -120,14 +127,14 @@ def send_until_closed(line, data, times):
     ],
     ids=["value", "path", "many"],
 )
-def test_headers_without_end_are_refused(tmp_path, head, more):
-    with serving(tmp_path) as service, closing(service.connect()) as line:
-        before = service.resident()
+def test_headers_without_end_are_refused(running, head, more):
+    with closing(running.connect()) as line:
+        before = running.resident()
         line.sendall(head)
         sent = send_until_closed(line, more, 5000)
         assert sent < 20_000_000  # what the buffers of both sides hold
-        assert service.resident() < before + 30
-        assert service.ask("GET", "/healthz")[0] == 200
+        assert running.resident() < before + 30
+        assert running.ask("GET", "/healthz")[0] == 200
 
 
 def test_headers_of_the_allowed_size_are_taken_and_larger_ones_answered_431(tmp_path):
@@ -139,7 +146,7 @@ def test_headers_of_the_allowed_size_are_taken_and_larger_ones_answered_431(tmp_
                 assert answer_of(line).startswith(b"HTTP/1.1 " + status)
 
 
-def test_half_open_requests_leave_others_served(tmp_path):
+def test_half_open_requests_leave_others_served(running):
     """More than there may be connections: without a request, without the end of its headers, and of its body."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
     starts = (
@@ -147,14 +154,14 @@ def test_half_open_requests_leave_others_served(tmp_path):
         b"POST /v1/agents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{",
         b"",
     )
-    with serving(tmp_path) as service, ExitStack() as stack:
+    with ExitStack() as stack:
         for number in range(1100):
-            line = stack.enter_context(closing(service.connect()))
+            line = stack.enter_context(closing(running.connect()))
             line.sendall(starts[number % 3])
         for _ in range(5):
-            assert service.ask("GET", "/healthz")[0] == 200
-        assert service.ask("POST", "/v1/agents", json.dumps({"name": "x", "kind": "linucb", "arms": 2}))[0] == 201
-        assert service.files() < 1050
+            assert running.ask("GET", "/healthz")[0] == 200
+        assert running.ask("POST", "/v1/agents", json.dumps({"name": "x", "kind": "linucb", "arms": 2}))[0] == 201
+        assert running.files() < 1050
 
 
 def test_slow_headers_and_connections_without_a_request_are_closed(tmp_path):
@@ -189,11 +196,11 @@ def test_client_that_does_not_read_its_answer_is_dropped(tmp_path):
             assert service.ask("GET", "/healthz")[0] == 200
 
 
-def test_requests_sent_ahead_are_bounded(tmp_path):
-    with serving(tmp_path) as service, closing(service.connect()) as line:
+def test_requests_sent_ahead_are_bounded(running):
+    with closing(running.connect()) as line:
         line.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n" * (3 * MAX_PIPELINED))
         assert b"HTTP/1.1 429" in answer_of(line)
-        assert service.ask("GET", "/healthz")[0] == 200
+        assert running.ask("GET", "/healthz")[0] == 200
 
 
 def test_many_large_requests_at_once_take_bounded_memory_and_leave_others_served(tmp_path):
