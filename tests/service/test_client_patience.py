@@ -17,8 +17,9 @@ import taciturn
 from service_kit import FakeTime, MemoryJournal, Web
 from taciturn.client import Client, ServiceUnavailable
 from taciturn.client.compare import is_as_asked
-from taciturn.client.connection import FIRST_PAUSE, LONGEST_PAUSE, retry_after
+from taciturn.client.connection import FIRST_PAUSE, LONGEST_PAUSE
 from taciturn.errors import ForgottenDecision, RequestIdReused, TaciturnError, UnknownArm, UnknownDecision
+from taciturn.retry import retry_after
 from taciturn.service.api.asgi import create_app
 from taciturn.service.core.service import Service
 

@@ -6,7 +6,6 @@ import ssl
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
@@ -15,6 +14,7 @@ import numpy as np
 
 from taciturn import errors
 from taciturn.errors import TaciturnError
+from taciturn.retry import retry_after
 from taciturn.validate import check_number
 
 ERRORS: dict[str, type[TaciturnError]] = {
@@ -127,21 +127,6 @@ class Connection:
                 raise ServiceUnavailable(f"{method} {path} was sent {attempts} times in {self.patience:g} s; {reason}")
             longest = min(FIRST_PAUSE * 2.0 ** (attempts - 1), LONGEST_PAUSE)
             self.sleep(min(asked + longest * self.jitter(), left))  # the last attempt is when the patience ends
-
-
-def retry_after(headers: httpx.Headers, now: datetime) -> float:
-    """Seconds to wait by the header Retry-After, a number or a date; 0 without it, or if it cannot be read.
-
-    A date is compared with that of the answer where it has one, since clocks differ.
-    """
-    given = headers.get("retry-after", "").strip()
-    if given.isascii() and given.isdigit():
-        return float(given[:9])
-    try:
-        start = parsedate_to_datetime(headers["date"]) if "date" in headers else now
-        return max((parsedate_to_datetime(given) - start).total_seconds(), 0.0)
-    except (ValueError, TypeError):  # no date; or only one of the two has a time zone
-        return 0.0
 
 
 def problem_of(response: httpx.Response) -> TaciturnError:
