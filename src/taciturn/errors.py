@@ -48,3 +48,7 @@ class InvalidData(TaciturnError):
 
 class DataUnavailable(TaciturnError):
     """A data set that is neither on this machine nor available from its sources."""
+
+
+class EmbeddingFailed(TaciturnError):
+    """An embedder that did not answer, or whose answer is not one finite vector of the same length for each text."""
