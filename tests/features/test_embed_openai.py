@@ -280,6 +280,14 @@ def test_a_name_or_address_that_is_not_valid_is_refused_and_not_shown(name):
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1/v1\nsecret", "127.0.0.1/secret", "http://bücher.example/secret"])
+def test_an_address_of_the_environment_that_is_not_valid_is_refused_and_not_shown(monkeypatch, url):
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(TaciturnError, match="is not valid; ") as refused:
+        embedder("openai:letters")
+    assert "secret" not in str(refused.value)
+
+
 def test_a_model_may_have_an_at_sign():
     embeds = embedder("openai:@cf/baai/bge@1@http://127.0.0.1:8000/v1/")
     assert embeds.name == "openai:@cf/baai/bge@1@http://127.0.0.1:8000/v1"

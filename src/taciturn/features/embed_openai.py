@@ -83,7 +83,7 @@ class OpenAIEndpoint:
         content = self._post(msgspec.json.encode({"model": self.model, "input": inputs}), len(texts) * BYTES_PER_TEXT)
         try:
             items = msgspec.json.decode(content, type=_Answer).data
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError):
             items = None
         if items is None:
             raise self._failed('its answer is not {"data": [{"index": …, "embedding": [numbers]}, …]}')
