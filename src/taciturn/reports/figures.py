@@ -9,10 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from taciturn.experiments.recorder import RunRecord
-from taciturn.reports.curves import Curve, accuracy_curves
+from taciturn.plotting import Curve, draw_curves
+from taciturn.reports.curves import accuracy_curves
 from taciturn.reports.tables import dataset_labels, setting_text
-
-PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # safe for colour-blind eyes
 
 
 def write_figures(folder: Path, records: Sequence[RunRecord]) -> list[Path]:
@@ -57,25 +56,9 @@ def draw_space(file: Path, method: str, path: Path) -> None:
 
 
 def draw_running_accuracy(curves: Sequence[Curve], title: str, path: Path) -> None:
-    """Draw curves, each labelled at its right end, so that no legend is needed."""
+    """Draw curves, each labelled at its right end, to a file."""
     with mpl.rc_context({"font.size": 11, "svg.hashsalt": "taciturn"}):
         figure = Figure(figsize=(8, 4.5), layout="constrained")
-        axes = figure.add_subplot()
-        label_heights = _spread_out([curve.percent[-1] for curve in curves], gap=3.2)
-        for curve, colour, height in zip(curves, PALETTE * len(curves), label_heights, strict=False):
-            marker = "o" if len(curve.steps) == 1 else None  # a line through one point is invisible
-            axes.plot(curve.steps, curve.percent, color=colour, linewidth=2, marker=marker)
-            label = f" {curve.method} {curve.percent[-1]:.1f}"
-            axes.annotate(label, (curve.steps[-1], height), color=colour, va="center", annotation_clip=False)
-        axes.set(title=title, xlabel="decisions", ylabel="right so far (%)")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.3)
+        axes = figure.add_subplot(title=title)
+        draw_curves(axes, curves, bands=False)
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
-def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Return heights, given in falling order, moved down where labels would overlap."""
-    placed: list[float] = []
-    for height in heights:
-        placed.append(min(height, placed[-1] - gap) if placed else height)
-    return placed

@@ -1,0 +1,164 @@
+"""Running accuracies as lines on matplotlib's axes: `taciturn.plot`, `Trace.plot` and the figures of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.errors import TaciturnError, how_to_install
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SKIPPED_STEPS = 20
+"""The first steps, over which a running accuracy varies too much to show; shorter runs show their last step."""
+
+PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # safe for colour-blind eyes
+SILENCE_BINS = 100
+SILENCE_HEIGHT = 0.08
+"""The height, as a share of the axes, to which a stretch of steps that are all silent is marked."""
+
+
+class Steps(Protocol):
+    """What is drawn of a trace: see `Trace`."""
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether the arm chosen was right (T,)."""
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """The rewards received, NaN for silence (T,)."""
+
+    @property
+    def best_constant_arm(self) -> tuple[Any, float] | None:
+        """The arm that is right most often, and how often."""
+
+
+class Curve(NamedTuple):
+    """A running accuracy in percent: mean and standard deviation over runs, (T,) each.
+
+    `deviation` is None where there is one run.
+    """
+
+    label: str
+    steps: NDArray[np.int64]
+    percent: NDArray[np.float64]
+    deviation: NDArray[np.float64] | None
+
+
+def mean_curve(label: str, runs: Sequence[NDArray[np.bool_]]) -> Curve:
+    """Return the curve over runs, each given by whether its steps were right, as long as the shortest of them."""
+    length = min(map(len, runs))
+    steps = np.arange(1, length + 1)
+    percent = np.array([100 * np.cumsum(run[:length]) / steps for run in runs])
+    shown = slice(min(SKIPPED_STEPS, length - 1), None)
+    deviation = percent.std(axis=0, ddof=1)[shown] if len(runs) > 1 else None
+    return Curve(label, steps[shown], percent.mean(axis=0)[shown], deviation)
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve], *, bands: bool = True) -> None:
+    """Draw curves, each with a band of ± one standard deviation and a label at its right end: no legend is needed."""
+    heights = _spread_out([curve.percent[-1] for curve in curves], gap=3.2)
+    for curve, colour, height in zip(curves, PALETTE * len(curves), heights, strict=False):
+        marker = "o" if len(curve.steps) == 1 else None  # a line through one point is invisible
+        axes.plot(curve.steps, curve.percent, color=colour, linewidth=2, marker=marker, label=curve.label)
+        if bands and curve.deviation is not None:
+            low, high = curve.percent - curve.deviation, curve.percent + curve.deviation
+            axes.fill_between(curve.steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        text = f" {curve.label} {curve.percent[-1]:.1f}"
+        axes.annotate(text, (curve.steps[-1], height), color=colour, va="center", annotation_clip=False)
+    axes.set(xlabel="decisions", ylabel="right so far (%)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3)
+
+
+def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
+    """Return heights, in any order, moved down where labels would overlap."""
+    placed, last = list(heights), np.inf
+    for i in np.argsort([-height for height in heights], kind="stable"):
+        placed[i] = last = min(heights[i], last - gap)
+    return placed
+
+
+Traces: TypeAlias = "Steps | Sequence[Steps]"
+"""One trace, or those of several seeds, which are drawn as their mean and a band."""
+
+
+def plot(
+    traces: Traces | Sequence[Traces] | Mapping[str, Traces],
+    *,
+    labels: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the running accuracy of traces, one line each, and return matplotlib's axes.
+
+    A single trace also shows which steps were silent, as bars along the bottom; the best constant arm is a dashed line
+    where it is the same for all.
+
+    Arguments:
+        traces: one trace, a list of traces, or {label: trace}. A list in place of a trace holds the traces of several
+            seeds: their mean is drawn, with a band of ± one standard deviation, as far as the shortest goes.
+        labels: a name for each line.
+        ax: the axes to draw on; None makes a new figure.
+    """
+    groups = _groups(traces, labels)
+    axes = _new_axes() if ax is None else ax
+    members = [trace for group in groups.values() for trace in group]
+    curves = [mean_curve(label, [trace.correct for trace in group]) for label, group in groups.items()]
+    draw_curves(axes, curves)
+    _mark_best_constant_arm(axes, [trace.best_constant_arm for trace in members])
+    if len(members) == 1:
+        _mark_silence(axes, members[0].rewards)
+    return axes
+
+
+def _groups(traces: Any, labels: Sequence[str] | None) -> dict[str, list[Steps]]:
+    """The traces of each line by its label."""
+    if isinstance(traces, Mapping):
+        labels, traces = [*map(str, traces)] if labels is None else labels, list(traces.values())
+    lines = [traces] if hasattr(traces, "correct") else list(traces)
+    groups = [[line] if hasattr(line, "correct") else list(line) for line in lines]
+    if not groups or not all(groups) or not all(len(trace.correct) for group in groups for trace in group):
+        raise TaciturnError("there is nothing to plot; at least one trace with a step is needed for each line")
+    names = _default_labels(len(groups)) if labels is None else [*map(str, labels)]
+    if len(names) != len(groups) or len(set(names)) != len(names):
+        raise TaciturnError(f"labels={names[:9]} do not fit {len(groups)} lines; each needs one of its own")
+    return dict(zip(names, groups, strict=True))
+
+
+def _default_labels(lines: int) -> list[str]:
+    return ["right"] if lines == 1 else [f"trace {i + 1}" for i in range(lines)]
+
+
+def _mark_silence(axes: Axes, rewards: NDArray[np.float64]) -> None:
+    """Bars below everything else: the share of silent steps in each of at most `SILENCE_BINS` stretches."""
+    edges = np.linspace(0, len(rewards), min(SILENCE_BINS, len(rewards)) + 1).astype(int)
+    shares = np.add.reduceat(np.isnan(rewards), edges[:-1]) / np.diff(edges)
+    if shares.any():
+        low, high = axes.get_ylim()
+        axes.set_ylim(low - 2 * SILENCE_HEIGHT * (high - low), high)
+        heights, bottom = SILENCE_HEIGHT * shares, axes.get_xaxis_transform()
+        axes.bar(edges[:-1], heights, np.diff(edges), align="edge", color="grey", alpha=0.4, transform=bottom)
+        axes.annotate("silent", (0.01, SILENCE_HEIGHT), xycoords="axes fraction", color="grey", va="bottom")
+
+
+def _mark_best_constant_arm(axes: Axes, best: Sequence[tuple[Any, float] | None]) -> None:
+    """A dashed line, if all runs know the arm and it is the same; its share differs a little from seed to seed."""
+    known = [arm_and_share for arm_and_share in best if arm_and_share is not None]
+    if len(known) == len(best) and len({arm for arm, _ in known}) == 1:
+        percent = 100 * float(np.mean([share for _, share in known]))
+        axes.axhline(percent, color="grey", linestyle="--", linewidth=1, label="best constant arm")
+        right_end: Any = ("axes fraction", "data")
+        axes.annotate("best constant arm", (0.99, percent), xycoords=right_end, color="grey", ha="right", va="bottom")
+
+
+def _new_axes() -> Axes:
+    try:
+        from matplotlib import pyplot as plt  # noqa: PLC0415 - slow to import, and an extra
+    except ModuleNotFoundError as error:
+        raise TaciturnError(f"a plot needs {error.name}; {how_to_install('plot')} installs it") from None
+    return plt.subplots(figsize=(6.4, 3.6), layout="constrained")[1]
