@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from taciturn import ope
+    from taciturn import errors, ope
     from taciturn.agents.base import BaseAgent
     from taciturn.agents.bilinucb import BILinUCB
     from taciturn.agents.gcnucb import GCNUCB
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from taciturn.agents.storage import load
     from taciturn.agents.viewucb import ViewUCB
     from taciturn.client import Client
-    from taciturn.contracts import Dataset, Decision, Feedback, Round, Trace
+    from taciturn.contracts import Dataset, Decision, Explanation, Feedback, Health, Round, Trace
     from taciturn.datasets.catalog import load_dataset
     from taciturn.errors import TaciturnError
     from taciturn.experiments.checks import check_agent
     from taciturn.experiments.evaluate import evaluate
     from taciturn.features.schema import Features
+    from taciturn.plotting import plot
     from taciturn.registry import make
     from taciturn.streams.stream import Stream
 
@@ -44,10 +45,13 @@ _MODULES = {
     "load_dataset": "taciturn.datasets.catalog",
     "Stream": "taciturn.streams.stream",
     "evaluate": "taciturn.experiments.evaluate",
+    "plot": "taciturn.plotting",
     "check_agent": "taciturn.experiments.checks",
     "Dataset": "taciturn.contracts",
     "Decision": "taciturn.contracts",
+    "Explanation": "taciturn.contracts",
     "Feedback": "taciturn.contracts",
+    "Health": "taciturn.contracts",
     "Round": "taciturn.contracts",
     "Trace": "taciturn.contracts",
     "TaciturnError": "taciturn.errors",
@@ -62,8 +66,10 @@ __all__ = [
     "Client",
     "Dataset",
     "Decision",
+    "Explanation",
     "Features",
     "Feedback",
+    "Health",
     "LinUCB",
     "Part",
     "Round",
@@ -72,17 +78,19 @@ __all__ = [
     "Trace",
     "ViewUCB",
     "check_agent",
+    "errors",
     "evaluate",
     "load",
     "load_dataset",
     "make",
     "ope",
+    "plot",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ope":
-        return importlib.import_module("taciturn.ope")
+    if name in {"errors", "ope"}:
+        return importlib.import_module(f"taciturn.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'taciturn' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULES[name]), name)
@@ -91,4 +99,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted([*__all__, "__version__"])

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.display import Displayed, Summary, Table, brief, counted, counts, name_text, numbers, percent
 from taciturn.errors import InvalidData
+from taciturn.plotting import plot
+from taciturn.system import format_bytes
 from taciturn.validate import arm_indices, undirected_edges
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+    from matplotlib.axes import Axes
 
 Arm: TypeAlias = Hashable
 """An arm's own name, as its user gave it."""
@@ -31,12 +35,13 @@ class SparseRow(NamedTuple):
     values: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Decision(Displayed):
     """An agent's answer to one context.
 
-    `scores` (K,) are the expected rewards μ and `widths` (K,) the confidence widths σ, in the order of the agent's
-    arms; `propensity` is the probability with which this arm was chosen.
+    `id` is what its feedback is given for and `arm` the name of the arm that was chosen; `scores` (K,) are the expected
+    rewards μ and `widths` (K,) the confidence widths σ, in the order of the agent's arms; `propensity` is the
+    probability with which this arm was chosen.
     """
 
     id: int
@@ -44,6 +49,10 @@ class Decision:
     scores: NDArray[np.float64]
     widths: NDArray[np.float64]
     propensity: float
+
+    def _summary(self) -> Summary:
+        scores = {"scores": numbers(self.scores), "widths": numbers(self.widths)}
+        return Summary(f"Decision {self.id}: {brief(self.arm)}", scores | {"propensity": f"{self.propensity:.3g}"})
 
 
 STATES = ("pending", "rewarded", "silent", "labelled")
@@ -80,14 +89,15 @@ class Neighbor(NamedTuple):
     closeness: float
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Explanation(Displayed):
     """Why an arm was chosen.
 
-    `scores` and `widths` (K,) are those of the decision, in the order of `arms` and NaN for arms that were added later;
-    `supporting` and `opposing` are the neighbors as they are now, closest first. `reward` is what was observed,
-    `imputed_reward` what was learned in silence, None where there is none; `imputed_share` is the share of imputed
-    rewards among all that were learned for this arm; `second` is the arm with the next highest bound.
+    `id`, `arm`, `state` and `propensity` are those of the decision, as are `scores` and `widths` (K,), in the order of
+    `arms` and NaN for arms that were added later; `supporting` and `opposing` are the neighbors as they are now,
+    closest first. `reward` is what was observed, `imputed_reward` what was learned in silence, None where there is
+    none; `imputed_share` is the share of imputed rewards among all that were learned for this arm; `second` is the arm
+    with the next highest bound.
     """
 
     id: int
@@ -106,19 +116,43 @@ class Explanation:
 
     def __str__(self) -> str:
         """A few lines of text."""
-        k = self.arms.index(self.arm)
-        lines = [f"decision {self.id} is {self.state}: {self.arm}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}"]
+        lines = [f"decision {self.id} is {self.state}: {self._bound(self.arm)}"]
         if self.second is not None:
-            k = self.arms.index(self.second)
-            lines.append(f"second: {self.second}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}")
-        for side, neighbors in (("supporting", self.supporting), ("opposing", self.opposing)):
-            for near in neighbors:
-                kind = "imputed reward" if near.imputed else "reward"
-                lines.append(
-                    f"{side}: decision {near.id}, {near.arm}, {kind} {near.reward:.2g}, {near.closeness:.2f} close"
-                )
-        lines.append(f"imputed share of what was learned for {self.arm}: {self.imputed_share:.0%}")
+            lines.append(f"second: {self._bound(self.second)}")
+        lines += [
+            f"{side}: decision {id}, {arm}, {reward}, {closeness} close"
+            for side, id, arm, reward, closeness in self._neighbors()
+        ]
+        lines.append(f"imputed share of what was learned for {name_text(self.arm)}: {self.imputed_share:.0%}")
         return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _bound(self, arm: Arm) -> str:
+        k = self.arms.index(arm)
+        return f"{name_text(arm)}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}"
+
+    def _neighbors(self) -> list[tuple[str, ...]]:
+        """Of each neighbor its side, id, arm, reward and closeness."""
+        sides = [("supporting", near) for near in self.supporting] + [("opposing", near) for near in self.opposing]
+        return [
+            (
+                side,
+                str(near.id),
+                name_text(near.arm),
+                f"{'imputed reward' if near.imputed else 'reward'} {near.reward:.2g}",
+                f"{near.closeness:.2f}",
+            )
+            for side, near in sides
+        ]
+
+    def _summary(self) -> Summary:
+        facts = {"state": self.state, "chosen": self._bound(self.arm)}
+        if self.second is not None:
+            facts["second"] = self._bound(self.second)
+        facts |= {"propensity": f"{self.propensity:.3g}", "imputed share": percent(self.imputed_share)}
+        neighbors = Table(("neighbor", "decision", "arm", "reward", "closeness"), self._neighbors())
+        return Summary(f"Why decision {self.id}", facts, (neighbors,) if neighbors.rows else ())
 
 
 class Calibration(NamedTuple):
@@ -133,8 +167,8 @@ class Calibration(NamedTuple):
     bins: tuple[tuple[float, float, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Health(Displayed):
     """How an agent is doing.
 
     decisions              made in all
@@ -168,6 +202,24 @@ class Health:
     drift: float | None
     memory: int
 
+    def _summary(self) -> Summary:
+        held = {state: getattr(self, state) for state in STATES}
+        events = ("late", "corrected", "expired", "withdrawn", "forgotten")
+        facts = {
+            "remembered": f"{self.remembered} contexts: {counts(held)}",
+            "events": counts({name: getattr(self, name) for name in events}),
+            "reward rate": f"{percent(self.reward_rate)}, recently {percent(self.recent_reward_rate)}",
+            "imputed share": percent(self.imputed_share),
+            "memory": format_bytes(self.memory),
+        }
+        if self.drift is not None:
+            facts["drift"] = f"{self.drift:+.1f} standard errors"
+        if self.calibration is not None:
+            facts["calibration"] = (
+                f"Brier score {self.calibration.brier:.3f} over {self.calibration.truths} late rewards"
+            )
+        return Summary(f"Health after {self.decisions} decisions", facts)
+
 
 class ContextSpace(NamedTuple):
     """What an agent sees: contexts (T, V, L), one view of each for all arms (V = 1) or for every arm, and θ (K, L)."""
@@ -178,7 +230,7 @@ class ContextSpace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The feedback for a decision: a reward from 0 to 1, or None for silence."""
+    """The feedback for the decision `id`: a `reward` from 0 to 1, or None for silence."""
 
     id: int
     reward: float | None
@@ -209,13 +261,14 @@ class LabelledStart:
     edges: NDArray[np.int64] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trace:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trace(Displayed):
     """The result of one evaluation, step by step.
 
     `choices` (T,) index `arm_names`; `rewards` (T,) are those the agent received, NaN for silence; `correct` (T,) says
     whether the arm chosen was right; `step_seconds` (T,) is the time of decide and feedback; `seconds` that of the
-    whole evaluation.
+    whole evaluation; `params` are the agent's. `best_constant_arm` is the arm that is right most often and the share of
+    steps at which it is, None where it is not known.
     """
 
     arm_names: tuple[Arm, ...]
@@ -225,6 +278,7 @@ class Trace:
     step_seconds: NDArray[np.float64]
     seconds: float
     params: dict[str, Any] = field(default_factory=dict)
+    best_constant_arm: tuple[Arm, float] | None = None
 
     @property
     def arms(self) -> NDArray[Any]:
@@ -243,6 +297,27 @@ class Trace:
     def running_accuracy(self) -> NDArray[np.float64]:
         """The share of right arms up to and including each step (T,)."""
         return np.cumsum(self.correct) / np.arange(1, len(self.correct) + 1)
+
+    def plot(self, *, label: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the running accuracy, the silent steps and the best constant arm, and return the axes.
+
+        Arguments:
+            label: the name of the line.
+            ax: the axes to draw on; None makes a new figure. Needs matplotlib.
+        """
+        return plot([self], labels=None if label is None else [label], ax=ax)
+
+    def _summary(self) -> Summary:
+        steps, silent = len(self.correct), int(np.isnan(self.rewards).sum())
+        facts = {
+            "arms": counted(self.arm_names),
+            "silent": f"{silent} steps",
+            "seconds": f"{self.seconds:.3g}",
+        }
+        if self.best_constant_arm is not None:
+            arm, share = self.best_constant_arm
+            facts["best constant arm"] = f"{brief(arm)}, {percent(share)}"
+        return Summary(f"Trace of {steps} steps, {percent(self.accuracy if steps else None)} right", facts)
 
 
 class Agent(Protocol):
@@ -274,12 +349,12 @@ class FullFeedbackAgent(Protocol):
         """Say which arm would have been right."""
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Displayed):
     """Contexts with their right arms; inconsistent parts raise `InvalidData`.
 
     `X` is (N, D) CSR; `y` (N,) indexes `arms`; `edges` (E, 2) are undirected pairs of rows, or None; `features` are the
-    names of the columns, or None; `source` is the file that it was read from.
+    names of the columns, or None; `name` is what tables call it; `source` is the file that it was read from.
     """
 
     name: str
@@ -309,3 +384,15 @@ class Dataset:
             digest.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
         digest.update(np.ascontiguousarray(self.X.data, dtype=np.float64).tobytes())
         return digest.hexdigest()[:16]
+
+    def _summary(self) -> Summary:
+        rows, columns = self.X.shape
+        facts = {"arms": counted(self.arms), "entries": f"{self.X.nnz} of {rows * columns} are not zero"}
+        if self.features is not None:
+            facts["features"] = counted(self.features)
+        if self.edges is not None:
+            facts["edges"] = str(len(self.edges))
+        if self.source:
+            facts["source"] = name_text(self.source)
+        title = f"Dataset {name_text(self.name)}: {rows} rows, {columns} features, {len(self.arms)} arms"
+        return Summary(title, facts)

@@ -70,7 +70,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The value of a target policy, with diagnostics.
+    """The `value` of a target policy with its `standard_error`, and diagnostics.
 
     `usable` is the number of rows with w > 0; `effective` is the effective sample size (Σw)² / Σw²; `weight` is the
     mean of w, whose expectation is 1. `support` is an upper bound on the share of the target's probability that the log
@@ -109,7 +109,8 @@ def snips(log: Any, target: Any, *, observation: Any = None) -> Estimate:
     """Self-normalized IPS (Swaminathan & Joachims 2015): `v = Σ(w·r) / Σw`, always within the observed rewards.
 
     It trades a bias of order 1/N for a smaller variance, and is equivariant: a constant added to all rewards is added
-    to the value. The standard error is that of `w·(r − v) / mean(w)` (delta method). Arguments as for `ips`.
+    to the value. The standard error is that of `w·(r − v) / mean(w)` (delta method). `log`, `target` and
+    `observation` are those of `ips`.
     """
     log = Log.of(log)
     choice, observed = _weights(log, _target(log, target), observation)

@@ -1,7 +1,9 @@
-"""The machine underneath: files that appear whole or not at all, how much memory there is, and sizes as text."""
+"""The machine underneath: files that appear whole or not at all, memory, sizes as text, and whether a person waits."""
 
 import os
 import secrets
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,3 +56,17 @@ def format_bytes(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000.0
     return f"{size:.3g} TB"
+
+
+def in_notebook() -> bool:
+    """Whether this is a Jupyter kernel, which shows HTML; IPython in a terminal is not."""
+    ipython = sys.modules.get("IPython")  # it is imported wherever there is a kernel
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def is_interactive() -> bool:
+    """Whether a person waits for what this thread does: it is the main one, of a notebook or with a terminal."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return in_notebook() or (sys.stdout is not None and sys.stdout.isatty())

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents import diagnostics, memory, storage, validation
+from taciturn.agents import diagnostics, display, memory, storage, validation
 from taciturn.agents.decisions import Decisions
 from taciturn.agents.intake import SCALINGS, Intake
 from taciturn.agents.lifecycle import Example, Lifecycle, check_settings
@@ -21,11 +21,13 @@ from taciturn.agents.policy import Policy
 from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
 from taciturn.contracts import STATES, Arm, Context, Decision, Explanation, Health, SparseRow
+from taciturn.display import Displayed, Summary
 from taciturn.errors import AlreadyAnswered, InvalidContext, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.features.encode import MAX_FEATURES
 from taciturn.features.schema import NUMBER, Features
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
+from taciturn.tracking import track
 from taciturn.validate import LARGEST_SEED, MANY, check_choice, check_number
 
 TIE = 1e-9
@@ -38,8 +40,8 @@ RNG_STREAMS = {"learn": 1, "policy": 6, "evict": 7}
 """An agent's sources of randomness, each seeded by (seed, number); data streams use other numbers."""
 
 
-@dataclass(kw_only=True, eq=False)
-class BaseAgent(ABC):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaseAgent(Displayed, ABC):
     """A contextual bandit with two verbs: `decide` on a context, give `feedback` on what came of it.
 
     Arguments:
@@ -91,6 +93,8 @@ class BaseAgent(ABC):
     def __init_subclass__(cls) -> None:
         """Register the class, so that files of agents that are defined elsewhere can be read too."""
         storage.register(cls)
+        display.keep_repr(cls)
+        display.document_arguments(cls)
 
     def __post_init__(self) -> None:
         """Check the parameters; state is made with the first context."""
@@ -158,6 +162,9 @@ class BaseAgent(ABC):
 
     # Read-only views.
 
+    def _summary(self) -> Summary:
+        return display.summary(self)
+
     @property
     def params(self) -> dict[str, Any]:
         """The parameters that this agent was made with."""
@@ -211,11 +218,11 @@ class BaseAgent(ABC):
         return self._parts.deferred
 
     def state(self, id: int) -> str:
-        """The state of a decision: "pending", "rewarded" or "silent"; "labelled" for a row of `warm_start`."""
+        """The state of the decision `id`: "pending", "rewarded" or "silent"; "labelled" for a row of `warm_start`."""
         return STATES[self._table.state.data[self._lifecycle.find(id)]]
 
     def decision(self, id: int) -> Decision:
-        """The decision as `decide` returned it, with NaN for arms that were added later."""
+        """The decision `id` as `decide` returned it, with NaN for arms that were added later."""
         table, node = self._table, self._lifecycle.find(id)
         if table.state.data[node] == LABELLED:
             raise UnknownDecision(f"decision {id} is a labelled row of warm_start; it was never decided on")
@@ -238,7 +245,7 @@ class BaseAgent(ABC):
         return columns | {"propensities": table.propensity.data[nodes], "states": np.array(STATES)[states]}
 
     def explain(self, id: int) -> Explanation:
-        """Why this arm: scores and widths, the neighbors that support and oppose it, and the runner-up."""
+        """Why the arm of the decision `id`: scores and widths, neighbors that support and oppose it, the runner-up."""
         node = self._lifecycle.find(id)
         nearby = self._parts.near(node) or diagnostics.nearest(self._contexts, node)
         return diagnostics.explain(self._table, node, nearby, self._arm_names, one_right_arm=self.one_right_arm)
@@ -249,7 +256,7 @@ class BaseAgent(ABC):
         return diagnostics.health(self._table, self._lifecycle.stats, self._lifecycle.decisions, nbytes)
 
     def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
-        """The most bytes at any time with so many features, once all arms have learned.
+        """The most bytes at any time with `dimension` features, once all `arms` (None: those there are) have learned.
 
         That is what is held, with `max_nodes` contexts if it is set, and what deciding, training and eviction need
         while they run. Contexts have as many entries as those so far, or all features before the first.
@@ -307,7 +314,13 @@ class BaseAgent(ABC):
         """Choose an arm for each row of a matrix, frame or table, or item of a list: as `decide` one after the other.
 
         All rows are checked before the first is decided on, and features that are new in any of them are there from
-        the first. `neighbors` has a list of ids (or None) for each row.
+        the first.
+
+        Arguments:
+            X: the contexts.
+            neighbors: a list of ids, or None, for each row.
+            allowed: the arms that can be chosen, as for `decide`, in all rows.
+            at: the time of all rows, as for `decide`.
         """
         rows, reader = self._intake.read_all(X)
         given = [None] * len(rows) if neighbors is None else list(neighbors)
@@ -320,7 +333,8 @@ class BaseAgent(ABC):
         self._lifecycle.clock = clock
         scaled = self._intake.scaled_batch(rows)
         scored: Sequence[Scores | None] = (scaled and self._score_batch(scaled)) or [None] * len(rows)
-        return [self._decide(row, ids, selectable, s) for row, ids, s in zip(rows, near, scored, strict=True)]
+        batch = track(zip(rows, near, scored, strict=True), len(rows), "decisions")
+        return [self._decide(row, ids, selectable, s) for row, ids, s in batch]
 
     def _decide(
         self,
@@ -374,7 +388,7 @@ class BaseAgent(ABC):
 
     @contextmanager
     def replaying(self, recorded: Iterable[Decision]) -> Iterator[Replay]:
-        """Within the block, `decide` and `decide_batch` return these decisions and learn as if they had made them.
+        """Within the block, `decide` and `decide_batch` return the `recorded` decisions, and learn as if they were new.
 
         What was once answered stays, whatever the scores of today say; the agent's randomness is used as it was then.
         """
@@ -425,7 +439,7 @@ class BaseAgent(ABC):
         lifecycle.evict(len(rows))
         first = table.count
         try:
-            for row, label, near in zip(rows, labels, adjacent, strict=True):
+            for row, label, near in track(zip(rows, labels, adjacent, strict=True), len(rows), "labelled rows"):
                 self._renew_scale()
                 node = self._intake.append(row, LABELLED, -np.inf, lifecycle.evict_order())
                 self._intake.observe(node)
@@ -451,7 +465,7 @@ class BaseAgent(ABC):
         self._lifecycle.retain(np.arange(first))
 
     def feedback(self, id: int, reward: float | None) -> None:
-        """Say what came of a decision: a reward from 0 to 1, or None if none will ever come.
+        """Say what came of the decision `id`: a `reward` from 0 to 1, or None if none will ever come.
 
         It may come late, and it may come again: the same once more changes nothing, another one corrects it.
         """
@@ -462,7 +476,7 @@ class BaseAgent(ABC):
         self._lifecycle.set_feedback(node, value)
 
     def withdraw(self, id: int) -> None:
-        """The decision was never shown: evict its context and unlearn all that was learned of it.
+        """The decision `id` was never shown: evict its context and unlearn all that was learned of it.
 
         The evidence is then as if it had not been; the weights of networks and solvers stay as they are.
         """
@@ -520,7 +534,7 @@ class BaseAgent(ABC):
         self._set_arms(names)
 
     def retire_arm(self, name: Arm) -> None:
-        """Never choose an arm again; pending decisions for it still learn, and `add_arm` brings it back."""
+        """Never choose the arm `name` again; pending decisions for it still learn, and `add_arm` brings it back."""
         index = validation.arm_index(name, self._arm_index)
         if self._policy.active[index] and self._policy.active.sum() == 1:
             raise TaciturnError(f"{name!r} is the last arm; there must be one to choose")
@@ -595,7 +609,7 @@ class BaseAgent(ABC):
     # Copies and files.
 
     def save(self, path: str | Path) -> None:
-        """Write the agent to one file; `taciturn.load` reads it back, and it resumes bit for bit."""
+        """Write the agent to one file at `path`; `taciturn.load` reads it back, and it resumes bit for bit."""
         storage.save(self, path)
 
     def fork(self, seed: int | None = None) -> Self:
@@ -632,7 +646,7 @@ class BaseAgent(ABC):
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
-        """The agent that `state_dict` describes; `ValueError` where its parts do not fit together."""
+        """The agent of a `state`, as `state_dict` returns it; `ValueError` where its parts do not fit together."""
         if "intake" not in state:
             state = _without_scale(state)
         arms, names = state["params"]["arms"], state["arm_names"]
@@ -643,7 +657,7 @@ class BaseAgent(ABC):
         return agent
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned, from an agent with the same parameters."""
+        """Take over the `state` that `state_dict` returned, from an agent with the same parameters."""
         names, parts, table = validation.arm_names(list(state["arm_names"])), self._parts, self._table
         self._set_arms(names)
         n_nodes = len(state["table"]["columns"]["id"])

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from taciturn.agents.table import PENDING, SILENT, NodeTable, RowStore
 from taciturn.contracts import STATES, Arm, DecisionRecord, SparseRow
+from taciturn.display import Displayed, Summary, counts
 from taciturn.errors import UnknownDecision
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decisions(Mapping[int, DecisionRecord]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Decisions(Displayed, Mapping[int, DecisionRecord]):
     """All decisions and labelled rows that an agent holds, by id, oldest first.
 
     As a mapping it gives one `DecisionRecord` for an id. Its columns are arrays (N,) that cannot be written to and that
@@ -41,6 +42,13 @@ class Decisions(Mapping[int, DecisionRecord]):
             view.flags.writeable = False
         ids, states, arms, learned, propensities, times = views
         return cls(ids, states, arms, learned, propensities, times, table.contexts, arm_names)
+
+    def counts(self) -> dict[str, int]:
+        """How many are in each state."""
+        return dict(zip(STATES, np.bincount(self.states, minlength=len(STATES)).tolist(), strict=True))
+
+    def _summary(self) -> Summary:
+        return Summary(f"{len(self)} decisions", {"states": counts(self.counts())})
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -146,7 +146,7 @@ class OracleFull(ViewUCB):
         self._lifecycle.full_feedback = True
 
     def reveal(self, id: int, arm: Arm) -> None:
-        """Say which arm would have been right."""
+        """Say which `arm` would have been right for the decision `id`."""
         node, right = self._lifecycle.find(id), validation.arm_index(arm, self._arm_index)
         if self._table.state.data[node] == LABELLED:
             raise AlreadyAnswered(f"decision {id} is a labelled row of warm_start; its arm is known")

@@ -122,7 +122,7 @@ def dumps(agent: object) -> bytes:
 
 
 def load(path: str | Path, *, trusted: bool = True) -> Any:
-    """Read an agent from a file; it resumes bit for bit where the saved one stopped.
+    """Read an agent from the file at `path`; it resumes bit for bit where the saved one stopped.
 
     With `trusted=False`, for files from others, only estimators that taciturn itself uses may be in it, and a header
     that would take much more memory than the file is refused before it is read; see `agents/decoding.py`.

@@ -137,7 +137,7 @@ class ViewUCB(BaseAgent):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """View scores are cosines, or `ABSENT`; larger ones would make the fit of the views' weights singular."""
+        """Also check view scores in `state`: cosines or `ABSENT`; larger ones make the fit of the weights singular."""
         super().load_state_dict(state)
         for scores in (self._view_scores.data, self._solver.projected.data):
             require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")

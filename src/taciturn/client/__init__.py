@@ -64,13 +64,21 @@ class Client:
         return [agent["name"] for agent in self.connection.send("GET", "/v1/agents").result()["agents"]]
 
     def agent(self, name: str) -> RemoteAgent:
-        """An existing agent."""
+        """The existing agent `name`."""
         return RemoteAgent(self.connection, self._about(name))
 
     def create(
         self, name: str, *, arms: Sequence[Arm] | int, kind: str = "viewucb", corrections: bool = True, **params: Any
     ) -> RemoteAgent:
-        """Create an agent; `params` are those of its kind, as in `taciturn.make`."""
+        """Create an agent.
+
+        Arguments:
+            name: what the service calls it.
+            arms: the arms by name, or how many there are.
+            kind: a method's name, as for `taciturn.make`.
+            corrections: whether feedback can be changed later.
+            params: the parameters of its kind.
+        """
         names = arms if isinstance(arms, int) else list(arms)
         body = {"name": name, "kind": kind, "arms": names, "params": params, "corrections": corrections}
         reply = self.connection.send("POST", "/v1/agents", body)
@@ -79,7 +87,7 @@ class Client:
         return RemoteAgent(self.connection, reply.result())
 
     def load(self, name: str, path: str | Path) -> RemoteAgent:
-        """Create an agent from a file that `save` wrote."""
+        """Create the agent `name` from the file at `path`, which `save` wrote."""
         place, file = f"/v1/agents/{segment(name)}/file", Path(path).read_bytes()
         reply = self.connection.send("POST", place, file=file)
         if reply.repeated and reply.slug == "name-taken":  # perhaps the answer to an earlier attempt was lost
@@ -89,7 +97,7 @@ class Client:
         return RemoteAgent(self.connection, reply.result())
 
     def delete(self, name: str) -> None:
-        """Delete an agent permanently."""
+        """Delete the agent `name` permanently."""
         reply = self.connection.send("DELETE", f"/v1/agents/{segment(name)}")
         if not (reply.repeated and reply.slug == "unknown-agent"):
             reply.result()

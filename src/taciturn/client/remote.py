@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from taciturn import errors
 from taciturn.client.connection import Connection, Reply, segment
 from taciturn.contracts import Arm, Calibration, Context, Decision, Explanation, Health, Neighbor
+from taciturn.display import Displayed, Summary, counted, name_text
 
 
-class RemoteAgent:
+class RemoteAgent(Displayed):
     """An agent of a service, with the methods of an agent in this process."""
 
     def __init__(self, connection: Connection, about: dict[str, Any]) -> None:
@@ -26,6 +27,10 @@ class RemoteAgent:
         self.params: dict[str, Any] = about["params"]
         self.arm_names: tuple[Arm, ...] = tuple(about["arms"])
         self.active_arms: tuple[Arm, ...] = tuple(about["active"])
+
+    def _summary(self) -> Summary:
+        title = f"RemoteAgent {name_text(self.name)} at {self._connection.address}"
+        return Summary(title, {"kind": self.kind, "arms": counted(self.arm_names)})
 
     def decide(
         self,

@@ -186,7 +186,7 @@ def local_file(name: str) -> Path | None:
     return find_file(CATALOG[name].files)
 
 
-def fetch_dataset(name: str, *, progress: bool = False) -> Path | None:
+def fetch_dataset(name: str, *, progress: bool | None = False) -> Path | None:
     """Download a data set unless its file is on this machine; return the file, None if scikit-learn includes it."""
     if name not in CATALOG:
         raise unknown_name("data set", name, CATALOG)
@@ -211,7 +211,7 @@ def load_dataset(
     scaling: str = "l1",
     label: str | None = None,
     edges: str | Path | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Dataset:
     """Load a data set by name, or your own from a .npz, .csv or .svm file.
 
@@ -222,7 +222,7 @@ def load_dataset(
         scaling: scale rows to unit "l1" norm (as the paper does) or "l2" norm, or "none".
         label: the column, or array, of your own file that holds the right arm.
         edges: a file of pairs of row indices, the graph of your own data.
-        progress: show a progress bar while downloading.
+        progress: whether to show a bar while downloading; by default in a notebook or terminal, after two seconds.
     """
     name = str(name_or_path)
     if name in CATALOG:
@@ -240,7 +240,7 @@ def load_dataset(
     return to_dataset(path.stem, raw, scaling=scaling, source=path.name)
 
 
-def _load_named(name: str, scaling: str, *, progress: bool) -> Dataset:
+def _load_named(name: str, scaling: str, *, progress: bool | None) -> Dataset:
     entry = CATALOG[name]
     path = fetch_dataset(name, progress=progress)
     try:

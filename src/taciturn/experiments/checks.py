@@ -15,6 +15,7 @@ from taciturn.contracts import Agent, Arm, Dataset, Decision
 from taciturn.errors import AlreadyAnswered, TaciturnError, UnknownDecision
 from taciturn.experiments.evaluate import evaluate
 from taciturn.streams.stream import Stream
+from taciturn.tracking import track
 
 AgentFactory = Callable[..., Agent]
 ARMS: list[Arm] = ["left", "middle", "right"]
@@ -31,7 +32,7 @@ def check_agent(make_agent: AgentFactory) -> None:
         make_agent: called with ``arms=[…]`` and ``seed=…``, returns a fresh agent: a class as `taciturn.LinUCB`, or
             ``functools.partial(taciturn.make, "gcnucb", warmup=5)``.
     """
-    for check in (
+    checks = (
         _decides_before_learning,
         _answers_are_well_formed,
         _takes_all_kinds_of_context,
@@ -47,7 +48,8 @@ def check_agent(make_agent: AgentFactory) -> None:
         _memory_is_bounded_and_features_come_later,
         _refuses_bad_input_and_stays_as_it_was,
         _learns_something,
-    ):
+    )
+    for check in track(checks, len(checks), "promises"):
         check(make_agent)
 
 
@@ -143,7 +145,7 @@ def _does_not_keep_or_change_its_input(make_agent: AgentFactory) -> None:
 def _equal_seeds_give_equal_traces(make_agent: AgentFactory) -> None:
     for edges in (False, True):
         stream = Stream(toy_data(edges=edges), missing=0.4, seed=1)
-        one, two = (evaluate(make_agent(arms=ARMS, seed=5), stream) for _ in range(2))
+        one, two = (evaluate(make_agent(arms=ARMS, seed=5), stream, progress=False) for _ in range(2))
         _require(np.array_equal(one.choices, two.choices), "equal seeds give equal decisions")
 
 
@@ -309,7 +311,7 @@ def _require_raises(error: type[Exception], attempt: Callable[[], object]) -> No
 
 def _learns_something(make_agent: AgentFactory) -> None:
     stream = Stream(toy_data(240), missing=0.3, seed=2)
-    accuracy = evaluate(make_agent(arms=ARMS, seed=0), stream).accuracy
+    accuracy = evaluate(make_agent(arms=ARMS, seed=0), stream, progress=False).accuracy
     _require(accuracy > 0.5, f"three easy clusters are told apart better than by chance; this one has {accuracy:.0%}")
 
 

@@ -12,14 +12,15 @@ from taciturn.experiments.progress import steps_bar
 from taciturn.streams.stream import Stream
 
 
-def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[bool], object] = False) -> Trace:
+def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[bool], object] | None = None) -> Trace:
     """Run an agent over a stream and return its choices, rewards and times at each step.
 
     Arguments:
         agent: a fresh agent with the stream's arms; it learns. With `expire_after` set it is not sent `None` for
             missing rewards, and has to let its decisions expire.
         stream: the environment.
-        progress: True shows a progress bar; or a callback for each step, called with whether the arm was right.
+        progress: whether to show a progress bar; by default in a notebook or terminal, after two seconds. Or a callback
+            for each step, called with whether the arm was right.
     """
     if list(agent.arm_names) != list(stream.arms):
         raise TaciturnError(
@@ -63,4 +64,5 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[bool], object]) -> Tra
         rewards[step] = np.nan if reward is None else reward
         correct[step] = stream.is_right(round, decision.arm)
         advance(bool(correct[step]))
-    return Trace(tuple(stream.arms), choices, rewards, correct, step_seconds, perf_counter() - started, agent.params)
+    seconds, best = perf_counter() - started, stream.best_constant_arm
+    return Trace(tuple(stream.arms), choices, rewards, correct, step_seconds, seconds, agent.params, best)

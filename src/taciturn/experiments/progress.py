@@ -1,10 +1,11 @@
-"""Progress bars on stderr."""
+"""Progress bars of runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+from taciturn.bars import Bars, bars
 
 Advance = Callable[[bool], None]
 
@@ -12,7 +13,7 @@ Advance = Callable[[bool], None]
 class StepBars:
     """One progress bar per run, with its steps and the accuracy so far."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Bars) -> None:
         self._progress = progress
 
     def add(self, label: str, steps: int) -> Advance:
@@ -30,24 +31,23 @@ class StepBars:
 
 
 @contextmanager
-def step_bars(*, shown: bool = True) -> Iterator[StepBars]:
-    """Show the progress bars of several runs."""
+def step_bars(*, shown: bool | None = True) -> Iterator[StepBars]:
+    """Show the progress bars of several runs; with `shown=None` where somebody waits for longer than two seconds."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[accuracy]}"),
     )
-    console = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not shown) as progress:
+    with bars(*columns, TimeRemainingColumn(), shown=shown) as progress:
         yield StepBars(progress)
 
 
 @contextmanager
-def steps_bar(steps: int, *, shown: bool) -> Iterator[Advance]:
+def steps_bar(steps: int, *, shown: bool | None) -> Iterator[Advance]:
     """Show the progress bar of one run; yields the callback for each step."""
-    with step_bars(shown=shown) as bars:
-        yield bars.add("steps", steps)
+    with step_bars(shown=shown) as all_bars:
+        yield all_bars.add("steps", steps)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def runs_bar(runs: int, *, shown: bool) -> Iterator[Callable[[str, str, float | 
         TimeRemainingColumn(),
         TextColumn("{task.fields[best]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not shown) as progress:
+    with bars(*columns, shown=shown) as progress:
         task = progress.add_task("runs", total=runs, best="")
         seen: dict[str, dict[str, list[float]]] = {}
 

@@ -8,13 +8,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.contracts import Arm, Dataset, LabelledStart, Round
+from taciturn.display import Displayed, Summary, brief, counted, name_text, percent
 from taciturn.errors import InvalidData, UnknownArm
 from taciturn.streams.delay import draw_delays
 from taciturn.streams.missing import MECHANISMS, parse_missing
 from taciturn.validate import LARGEST_SEED, MANY, check_number
 
 
-class Stream:
+class Stream(Displayed):
     """A contextual bandit with missing rewards, made from a data set.
 
     The rows come in random order. One random row per arm comes with its label (`start`); every other row is a round,
@@ -78,6 +79,17 @@ class Stream:
             earlier[b].append(a)
         return [tuple(sorted(set(neighbors))) for neighbors in earlier]
 
+    def _summary(self) -> Summary:
+        arm, share = self.best_constant_arm
+        facts = {
+            "arms": counted(self.arms),
+            "missing": f"{self.mechanism}:{self.rate:g}",
+            "delay": f"{self._delays.mean():.3g} decisions on average",
+            "seed": str(self.seed),
+            "best constant arm": f"{brief(arm)}, {percent(share)}",
+        }
+        return Summary(f"Stream of {name_text(self.dataset.name)}: {len(self)} rounds", facts)
+
     @property
     def arms(self) -> list[Arm]:
         """The arms by name."""
@@ -120,7 +132,7 @@ class Stream:
             yield Round(position, sp.csr_matrix(parts, shape=(1, width)), neighbors)
 
     def is_right(self, round: Round, arm: Arm) -> bool:
-        """Whether an arm is the right one; for evaluation only."""
+        """Whether an `arm` is the right one in a `round`; for evaluation only."""
         if arm not in self._index:
             raise UnknownArm(f"unknown arm {arm!r} (there are: {', '.join(map(str, self.arms[:20]))})")
         return bool(self._truth[round.position] == self._index[arm])
@@ -130,7 +142,7 @@ class Stream:
         return int(self._delays[round.position - len(self.arms)])
 
     def respond(self, round: Round, arm: Arm) -> float | None:
-        """Return the reward of an arm: 1 (right), 0 (wrong) or None (silence)."""
+        """Return the reward of an `arm` in a `round`: 1 (right), 0 (wrong) or None (silence)."""
         right = self.is_right(round, arm)
         step = round.position - len(self.arms)
         silent = self._silence.if_right[step] if right else self._silence.if_wrong[step]

@@ -153,7 +153,14 @@ class Part:
         self._children: dict[str, Part] = {}
 
     def array(self, name: str, dtype: Any, *axes: str | int, new_arm: float | None = None) -> Array:
-        """A new array of zeros; an axis is "arm", "feature" or a fixed length. See `Array`."""
+        """A new array of zeros, under a `name` of its own in files.
+
+        Arguments:
+            name: its key in `state_dict`.
+            dtype: the type of its numbers.
+            axes: each is "arm", "feature" or a fixed length.
+            new_arm: what a new arm begins with; see `Array`.
+        """
         if "node" in axes:
             raise TaciturnError(f"array {name!r} cannot have the axis 'node'; use self._table.column({name!r}, …)")
         if name in self._arrays or name in self._children or name in self.SAVED:
@@ -162,14 +169,14 @@ class Part:
         return array
 
     def child(self, name: str, part: AnyPart) -> AnyPart:
-        """Add a part to this one."""
+        """Add a `part` to this one, under a `name` in files, and return it."""
         if not isinstance(part, Part) or any(part is other for other in self._children.values()):
             raise TaciturnError(f"{name!r} must be a Part of its own, not {part!r}")
         self._children[name] = part
         return part
 
     def allocate(self, n_arms: int, n_features: int) -> None:
-        """Make the state: zeros for so many arms and features."""
+        """Make the state: zeros for `n_arms` arms and `n_features` features."""
         for array in self._arrays.values():
             array.allocate({"arm": n_arms, "feature": n_features})
         for part in self._children.values():
@@ -208,7 +215,7 @@ class Part:
             part.after_warm_start()
 
     def defer(self, *, on: bool) -> None:
-        """Leave training to `train_step`, or no longer."""
+        """Leave training to `train_step` if `on`, or no longer."""
         self.deferred = on
         for part in self._children.values():
             part.defer(on=on)
@@ -218,17 +225,17 @@ class Part:
         return any(part.train_step() for part in self._children.values())
 
     def near(self, node: int) -> Nearby | None:
-        """The nodes that a context is judged by, for `explain`; None where there is no graph."""
+        """The nodes that the context `node` is judged by, for `explain`; None where there is no graph."""
         found = (part.near(node) for part in self._children.values())
         return next((nearby for nearby in found if nearby is not None), None)
 
     def nbytes(self, sizes: Sizes) -> float:
-        """Bytes that it holds between calls once all arms have learned."""
+        """Bytes that it holds between calls with such `sizes`, once all arms have learned."""
         arrays = sum(array.nbytes(sizes.axes) for array in self._arrays.values())
         return arrays + sum(part.nbytes(sizes) for part in self._children.values())
 
     def working_nbytes(self, sizes: Sizes) -> float:
-        """Bytes that the operation which needs most takes while it runs, beside what is held."""
+        """Bytes that the operation which needs most takes while it runs with such `sizes`, beside what is held."""
         return max((part.working_nbytes(sizes) for part in self._children.values()), default=0.0)
 
     def replaced_nbytes(self) -> float:
@@ -247,9 +254,10 @@ class Part:
         return state | {name: part.state_dict() for name, part in self._children.items()}
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
-        """Take over what `state_dict` returned; `ValueError` unless it is for so many arms, features and contexts.
+        """Take over the `state` that `state_dict` returned.
 
-        Kernels trust arrays, so what a file says must be checked here.
+        `ValueError` unless it is for `n_arms` arms, `n_features` features and `n_nodes` contexts: kernels trust arrays,
+        so what a file says must be checked here.
         """
         missing = (self.SAVED.keys() | self._arrays.keys() | self._children.keys()) - state.keys()
         require(not missing, f"{', '.join(sorted(missing))} is missing")
