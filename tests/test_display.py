@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taciturn
@@ -104,6 +104,7 @@ def everything_shown(names):
     return [agent, *decisions, agent.explain(decisions[1].id), agent.health(), agent.decisions, data, stream, trace]
 
 
+@settings(max_examples=40)
 @given(weird_names)
 def test_everything_is_short_and_escaped_whatever_the_arms_are_called(names):
     for thing in everything_shown(names):
