@@ -66,7 +66,7 @@ def test_every_object_is_shown_as_html(executed):
         ("decision = ", "<strong>Decision 0: "),
         ("explain", "<strong>Why decision 1"),
         ("health", "<strong>Health after 2 decisions"),
-        ("load_dataset", "1797 rows, 64 features, 10 arms"),
+        ("load_dataset", "<strong>Dataset digits: 1797 rows"),
         ("Stream(", "<strong>Stream of digits: 600 rounds"),
         ('"viewucb", arms', "<strong>Trace of 600 steps, "),
     ):

@@ -386,13 +386,10 @@ class Dataset(Displayed):
         return digest.hexdigest()[:16]
 
     def _summary(self) -> Summary:
-        rows, columns = self.X.shape
-        facts = {"arms": counted(self.arms), "entries": f"{self.X.nnz} of {rows * columns} are not zero"}
-        if self.features is not None:
-            facts["features"] = counted(self.features)
+        facts = {"arms": counted(self.arms)}
+        facts["features"] = str(self.X.shape[1]) if self.features is None else counted(self.features)
         if self.edges is not None:
             facts["edges"] = str(len(self.edges))
         if self.source:
             facts["source"] = name_text(self.source)
-        title = f"Dataset {name_text(self.name)}: {rows} rows, {columns} features, {len(self.arms)} arms"
-        return Summary(title, facts)
+        return Summary(f"Dataset {name_text(self.name)}: {len(self.y)} rows", facts)
