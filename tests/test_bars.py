@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 import taciturn
 from taciturn import bars, system
+from taciturn.adapters.sklearn import PartialFitAgent
 from taciturn.bars import PATIENCE, PERIOD, Bars, NotebookBars
 from taciturn.experiments.checks import toy_data
 from taciturn.tracking import track
@@ -135,12 +136,14 @@ def test_what_takes_long_shows_a_bar_by_default_where_somebody_waits(patience, m
     monkeypatch.setattr(bars, "PATIENCE", patience)
     stream = taciturn.Stream(toy_data())
     agent = taciturn.LinUCB(arms=stream.arms)
-    X = stream.dataset.X
+    estimator, X = PartialFitAgent(taciturn.LinUCB(arms=stream.arms)), stream.dataset.X
     for work in (
         lambda: taciturn.evaluate(taciturn.LinUCB(arms=stream.arms), stream),
         lambda: agent.warm_start(X, [stream.arms[k] for k in stream.dataset.y]),
         lambda: agent.decide_batch(X),
         lambda: taciturn.check_agent(taciturn.LinUCB),
+        lambda: estimator.partial_fit(X[:5], stream.arms[:1] * 5, [1] * 5),
+        lambda: estimator.predict(X[:5]),
     ):
         before = notebook.outputs
         work()

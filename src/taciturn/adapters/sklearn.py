@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from taciturn.agents.base import BaseAgent
 from taciturn.contracts import Decision
 from taciturn.errors import TaciturnError, UnknownArm
+from taciturn.tracking import track
 
 
 class PartialFitAgent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -50,7 +51,7 @@ class PartialFitAgent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         if not hasattr(self, "agent_"):
             self.agent_ = self.agent.fork()
             self.classes_ = _names(self.agent)
-        for context, name, reward in zip(contexts, names, values, strict=True):
+        for context, name, reward in track(zip(contexts, names, values, strict=True), len(names), "logged decisions"):
             decision = self.agent_.decide(context, allowed=[name])
             self.agent_.feedback(decision.id, None if np.isnan(reward) else float(reward))
         return self
@@ -69,7 +70,8 @@ class PartialFitAgent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Return a decision for each row, each by its own copy, so that none affects another or the agent."""
         if not hasattr(self, "agent_"):
             raise NotFittedError("this agent is not fitted; call partial_fit first")
-        return [self.agent_.fork().decide(context) for context in _rows(X)]
+        contexts = list(_rows(X))
+        return [self.agent_.fork().decide(context) for context in track(contexts, len(contexts), "decisions")]
 
 
 def _rows(X: Any) -> Iterator[Any]:
