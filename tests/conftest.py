@@ -19,7 +19,6 @@ HERE = Path(__file__).parent
 SLOW_TESTS = (
     "golden",  # every method with three seeds, compiled once more for a generic processor
     "test_cli.py",  # runs experiments, and starts the command
-    "test_cli.py",  # every test starts the command
     "test_notebook.py",  # starts a Jupyter kernel
     "test_readme.py",  # every command and block of code in the documentation
     "test_reproduction.py",  # experiments of the paper

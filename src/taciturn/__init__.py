@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from taciturn.agents.storage import load
     from taciturn.agents.viewucb import ViewUCB
     from taciturn.client import Client
-    from taciturn.contracts import Dataset, Decision, Explanation, Feedback, Health, Round, Trace
+    from taciturn.contracts import Dataset, Decision, Feedback, Round, Trace
     from taciturn.datasets.catalog import load_dataset
     from taciturn.errors import TaciturnError
     from taciturn.experiments.checks import check_agent
     from taciturn.experiments.evaluate import evaluate
     from taciturn.features.schema import Features
+    from taciturn.introspection import Explanation, Health
     from taciturn.plotting import plot
     from taciturn.registry import make
     from taciturn.streams.stream import Stream
@@ -49,9 +50,9 @@ _MODULES = {
     "check_agent": "taciturn.experiments.checks",
     "Dataset": "taciturn.contracts",
     "Decision": "taciturn.contracts",
-    "Explanation": "taciturn.contracts",
+    "Explanation": "taciturn.introspection",
     "Feedback": "taciturn.contracts",
-    "Health": "taciturn.contracts",
+    "Health": "taciturn.introspection",
     "Round": "taciturn.contracts",
     "Trace": "taciturn.contracts",
     "TaciturnError": "taciturn.errors",

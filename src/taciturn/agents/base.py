@@ -20,11 +20,12 @@ from taciturn.agents.parts.part import MAX_COUNT, Part, Scores, Sizes, require
 from taciturn.agents.policy import Policy
 from taciturn.agents.replay import Replay
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, NodeTable
-from taciturn.contracts import STATES, Arm, Context, Decision, Explanation, Health, SparseRow
+from taciturn.contracts import STATES, Arm, Context, Decision, SparseRow
 from taciturn.display import Displayed, Summary
 from taciturn.errors import AlreadyAnswered, InvalidContext, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.features.encode import MAX_FEATURES
 from taciturn.features.schema import NUMBER, Features
+from taciturn.introspection import Explanation, Health
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
 from taciturn.tracking import track

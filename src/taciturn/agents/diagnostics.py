@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import MAX_COUNT, Nearby, Part, in_range, require
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, SILENT, NodeTable, RowStore
-from taciturn.contracts import STATES, Arm, Calibration, Explanation, Health, Neighbor
+from taciturn.contracts import STATES, Arm
+from taciturn.introspection import Calibration, Explanation, Health, Neighbor
 
 MAX_NEIGHBORS = 5
 """How many supporting and how many opposing neighbors an explanation names."""

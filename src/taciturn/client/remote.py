@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 from taciturn import errors
 from taciturn.client.connection import Connection, Reply, segment
-from taciturn.contracts import Arm, Calibration, Context, Decision, Explanation, Health, Neighbor
+from taciturn.contracts import Arm, Context, Decision
 from taciturn.display import Displayed, Summary, counted, name_text
+from taciturn.introspection import Calibration, Explanation, Health, Neighbor
 
 
 class RemoteAgent(Displayed):

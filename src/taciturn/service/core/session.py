@@ -11,8 +11,9 @@ import msgspec
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.warm import compile_kernels
-from taciturn.contracts import STATES, Arm, Decision, Explanation
+from taciturn.contracts import STATES, Arm, Decision
 from taciturn.errors import InvalidData, RequestIdReused, TaciturnError, UnknownArm, UnknownDecision
+from taciturn.introspection import Explanation
 from taciturn.registry import METHODS, make, unknown_name
 from taciturn.service.core.contexts import parse_context
 from taciturn.service.core.errors import CorrectionForbidden, HalfDone, ValidationError

@@ -7,7 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.contracts import STATES, Arm, Health
+from taciturn.contracts import STATES, Arm
+from taciturn.introspection import Health
 from taciturn.service.core.session import Session
 
 MAP_CONTEXTS, MAP_ENTRIES = 500, 400_000

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.contracts import STATES, Health
+from taciturn.contracts import STATES
+from taciturn.introspection import Health
 from taciturn.service.web.agent_view import REWARDED, SILENT, AgentView
 
 MAX_POINTS = 120
