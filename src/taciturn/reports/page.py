@@ -185,11 +185,12 @@ def _spaces(folder: Path) -> Iterator[str]:
 
 
 def _runs(records: list[RunRecord]) -> str:
-    header = ("data", "method", "missing", "delay", "seed", "right", "steps", "seconds", "MB", "id", "error")
+    header = ("data", "method", "scaling", "missing", "delay", "seed", "right", "steps", "seconds", "MB", "id", "error")
     lines = [
         [
             record.dataset,
             record.method,
+            tables.scaling_text(record),
             record.missing,
             record.delay,
             str(record.seed),
@@ -209,7 +210,10 @@ def _provenance(folder: Path, records: list[RunRecord]) -> str:
     commands = "\n".join(read_commands(folder)) or "(not recorded)"
     versions = {name: value for record in records for name, value in record.versions.items()}
     params = {record.method: record.params for record in records}
-    sources = {record.dataset: f"{record.source}, fingerprint {record.fingerprint}" for record in records}
+    sources = {
+        record.dataset: f"{record.source}, scaling {record.scaling}, fingerprint {record.fingerprint}"
+        for record in records
+    }
     facts = {
         "versions": versions,
         "data": sources,
