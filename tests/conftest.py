@@ -20,6 +20,7 @@ SLOW_TESTS = (
     "golden",  # every method with three seeds, compiled once more for a generic processor
     "test_cli.py",  # every test starts the command
     "test_readme.py",  # every command and block of code in the documentation
+    "test_your_own.py",  # likewise
     "test_reproduction.py",  # experiments of the paper
     "agents/test_arms.py::test_arms_are_added_and_retired_while_decisions_are_pending",  # long runs of every agent
     "agents/test_arms.py::test_arms_are_chosen_as_often_as_their_propensities_say",  # counts thousands of choices
