@@ -185,12 +185,11 @@ def _spaces(folder: Path) -> Iterator[str]:
 
 
 def _runs(records: list[RunRecord]) -> str:
-    header = ("data", "method", "scaling", "missing", "delay", "seed", "right", "steps", "seconds", "MB", "id", "error")
+    header = ("data", "method", "missing", "delay", "seed", "right", "steps", "seconds", "MB", "scaling", "id", "error")
     lines = [
         [
             record.dataset,
             record.method,
-            tables.scaling_text(record),
             record.missing,
             record.delay,
             str(record.seed),
@@ -198,6 +197,7 @@ def _runs(records: list[RunRecord]) -> str:
             str(record.steps),
             f"{record.seconds:.2f}",
             "" if record.peak_memory_mb is None else f"{record.peak_memory_mb:.0f}",
+            tables.scaling_text(record),
             record.id,
             record.error or "",
         ]

@@ -70,7 +70,7 @@ def _cell(table: str, row: Row, methods: dict[str, list[tuple[float, float]]]) -
     return Cell(table, row.label, row.silent, row.method, row.scaling, row.kind, *summary, *printed)
 
 
-HEADER = ("silent", "method", "scaling", "ours", "printed", "difference", "printed ± sd")
+HEADER = ("silent", "method", "ours", "printed", "difference", "printed ± sd", "scaling")
 TITLES = {"table1": "Table 1", "table2": "Table 2"}
 
 
@@ -87,7 +87,7 @@ def cell_texts(cell: Cell) -> list[str]:
     ours = f"{cell.ours:.1f}" + (f" ± {cell.ours_deviation:.1f}" if cell.runs > 1 else "")
     printed = "" if cell.printed is None else f"{cell.printed:.1f} ± {cell.printed_deviation:.1f}"
     difference = "" if cell.difference is None else f"{cell.difference:+.1f}"
-    return [cell.silent, cell.method, cell.scaling, ours, printed, difference, cell.verdict]
+    return [cell.silent, cell.method, ours, printed, difference, cell.verdict, cell.scaling]
 
 
 def comparison_tables(cells: Sequence[Cell]) -> Iterator[Table]:
@@ -96,7 +96,7 @@ def comparison_tables(cells: Sequence[Cell]) -> Iterator[Table]:
     for title, section in sections(cells).items():
         table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="bold")
         for i, column in enumerate(HEADER):
-            table.add_column(column, justify="right" if 3 <= i <= 5 else "left", no_wrap=True)
+            table.add_column(column, justify="right" if 2 <= i <= 4 else "left", no_wrap=True)
         for cell in section:
             table.add_row(*cell_texts(cell), style=styles[cell.verdict])
         yield table

@@ -112,7 +112,7 @@ def mark_down(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
 
 
-HEADER = ("data", "silent", "method", "scaling", "right", "seeds", "seconds", "ms per step")
+HEADER = ("data", "silent", "method", "right", "seeds", "seconds", "ms per step", "scaling")
 
 
 def row_texts(rows: Sequence[Row]) -> list[list[str]]:
@@ -122,11 +122,11 @@ def row_texts(rows: Sequence[Row]) -> list[list[str]]:
             row.label,
             row.silent,
             row.method,
-            row.scaling,
             f"{row.mean:.1f} %" + (f" ± {row.deviation:.1f}" if row.runs > 1 else ""),
             str(row.runs),
             "" if row.seconds is None else f"{row.seconds:.1f}",
             "" if row.step_milliseconds is None else f"{row.step_milliseconds:.2f}",
+            row.scaling,
         ]
         for row in rows
     ]
@@ -147,7 +147,8 @@ def accuracy_table(records: Sequence[RunRecord]) -> Table:
     best = best_rows(rows)
     table = Table(box=None, header_style="bold")
     for i, column in enumerate(HEADER):
-        table.add_column(column, justify="right" if i > 3 else "left", no_wrap=i > 3, overflow="fold")
+        is_number = 3 <= i <= 6
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row, texts in zip(rows, row_texts(rows), strict=True):
         is_best = row.mean == best[row.group].mean
         table.add_row(*texts, style="bold" if is_best else None if row.kind == "method" else "dim")
@@ -162,14 +163,14 @@ def accuracy_markdown(rows: Sequence[Row]) -> str:
 def accuracy_latex(rows: Sequence[Row]) -> str:
     """Return the rows as a LaTeX table, the best of each group in bold."""
     best = best_rows(rows)
-    header = r"Data & Silent & Method & Scaling & Right (\%) \\"
-    lines = [r"\begin{tabular}{llllr}", r"\toprule", header, r"\midrule"]
+    header = r"Data & Silent & Method & Right (\%) & Scaling \\"
+    lines = [r"\begin{tabular}{lllrl}", r"\toprule", header, r"\midrule"]
     for row in rows:
         right = f"{row.mean:.1f}" + (rf" $\pm$ {row.deviation:.1f}" if row.runs > 1 else "")
         if row.mean == best[row.group].mean:
             right = rf"\textbf{{{right}}}"
-        cells = [_latex(text) for text in (row.label, row.silent, row.method, row.scaling)]
-        lines.append(" & ".join([*cells, right]) + r" \\")
+        cells = [_latex(text) for text in (row.label, row.silent, row.method)]
+        lines.append(" & ".join([*cells, right, _latex(row.scaling)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
