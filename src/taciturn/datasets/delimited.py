@@ -6,21 +6,17 @@ converted columns.
 
 import codecs
 import csv
-import datetime as dt
 import io
-import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-
-from taciturn.datasets.files import MISSING, RawData, damaged_file, open_binary
-from taciturn.datasets.table import Column, Table, contexts_of, number_column, words_column
+from taciturn.datasets.cells import ColumnBuilder, KindOfColumn, parsers
+from taciturn.datasets.files import RawData, damaged_file, open_binary
+from taciturn.datasets.table import Column, Table, contexts_of
 from taciturn.errors import InvalidData
-from taciturn.validate import LARGEST
 
 SEPARATORS = (",", ";", "\t", "|")
 
@@ -57,8 +53,7 @@ def read_delimited(path: Path, label: str | None) -> RawData:
     """Read a header and one observation per row; the column `label` names the right arms."""
     try:
         file = _open_table(path, label)
-        kinds = _column_kinds(file)
-        *columns, labels = _columns(file, kinds, file.header.index(str(label)))
+        columns, labels = _convert(file, str(label))
     except (OSError, EOFError, zlib.error) as error:
         raise damaged_file(path, error) from None
     except csv.Error as error:
@@ -67,7 +62,7 @@ def read_delimited(path: Path, label: str | None) -> RawData:
         raise InvalidData(f"{path.name}: the text is neither UTF-8 nor Windows-1252; save it as UTF-8") from None
     if not columns:
         raise InvalidData(f"{path.name}: there is no column beside the label {label!r}")
-    return RawData(contexts_of(Table(columns)), labels.values, features=[column.name for column in columns])
+    return RawData(contexts_of(Table(columns)), labels, features=[column.name for column in columns])
 
 
 def _encoding(path: Path) -> str:
@@ -129,90 +124,25 @@ def _separator(sample: str, label: str | None) -> tuple[str, list[str]]:
     return best[1], best[2]
 
 
-def _number(cell: str) -> float:
-    value = float(cell)
-    if "_" in cell or (abs(value) >= LARGEST and cell.lstrip("+-").isdigit()):  # such long numbers identify something
-        raise ValueError(cell)
-    return value
-
-
-def _comma_number(cell: str) -> float:
-    return _number(cell.replace(",", "."))
-
-
-def _flag(cell: str) -> bool:
-    if cell.lower() not in ("true", "false"):
-        raise ValueError(cell)
-    return cell.lower() == "true"
-
-
-def _date(cell: str) -> dt.datetime:
-    if not re.match(r"\d{4}-\d{2}-\d{2}", cell):
-        raise ValueError(cell)
-    return dt.datetime.fromisoformat(cell)
-
-
-Parse = Callable[[str], Any]
-
-
-def _parsers(file: TextFile) -> dict[str, Parse]:
-    """Return what turns a cell into a value of each kind, or raises `ValueError`."""
-    return {"number": _comma_number if file.separator == ";" else _number, "flag": _flag, "date": _date}
-
-
-def _column_kinds(file: TextFile) -> list[str]:
-    """Return the kind of each column: number, flag or date where all cells with a value are, empty or words."""
-    parsers = _parsers(file)
-    possible = [list(parsers) for _ in file.header]
-    empty = [True] * len(file.header)
+def _convert(file: TextFile, label: str) -> tuple[list[Column], list[str]]:
+    """Return all columns but the label's, and the labels."""
+    kinds = parsers(decimal_comma=file.separator == ";")
+    looks = [KindOfColumn(kinds) for _ in file.header]
     for piece in file.pieces():
-        for c, cells in enumerate(zip(*piece, strict=True)):
-            present = [cell for given in cells if (cell := given.strip()) not in MISSING]
-            empty[c] = empty[c] and not present
-            possible[c] = [kind for kind in possible[c] if _all_parse(parsers[kind], present)]
-    return [
-        "empty" if nothing else kinds[0] if kinds else "words" for nothing, kinds in zip(empty, possible, strict=True)
-    ]
-
-
-def _all_parse(parse: Parse, cells: Sequence[str]) -> bool:
-    try:
-        for cell in cells:
-            parse(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _columns(file: TextFile, kinds: list[str], label: int) -> list[Column]:
-    """Return the columns of the given kinds, the label's last and as text."""
-    parsers = _parsers(file) | {"words": str, "empty": str}
-    kinds = [*kinds]
-    kinds[label] = "label"
-    values: list[list[Any]] = [[] for _ in kinds]
-    known: list[dict[Any, Any]] = [{} for _ in kinds]  # equal words are held once
+        for look, cells in zip(looks, zip(*piece, strict=True), strict=True):
+            look.look(cells)
+    builders = [ColumnBuilder(name, k.kind, kinds.get(k.kind)) for name, k in zip(file.header, looks, strict=True)]
+    at = file.header.index(label)
+    del builders[at]
+    labels: list[str] = []
     for piece in file.pieces():
-        for c, cells in enumerate(zip(*piece, strict=True)):
-            stripped = [cell.strip() for cell in cells]
-            if c == label:
-                values[c] += [known[c].setdefault(cell, cell) for cell in stripped]
-            elif kinds[c] == "number":
-                parse = parsers["number"]
-                values[c].append(np.array([np.nan if cell in MISSING else parse(cell) for cell in stripped]))
-            else:
-                parse = parsers[kinds[c]]
-                parsed = (None if cell in MISSING else parse(cell) for cell in stripped)
-                values[c] += [known[c].setdefault(value, value) for value in parsed]
-    if not values[label]:
+        columns = list(zip(*piece, strict=True))
+        labels += map(str.strip, columns.pop(at))
+        for builder, cells in zip(builders, columns, strict=True):
+            builder.add(cells)
+    if not labels:
         raise InvalidData(f"{file.path.name}: no rows below the header")
     try:
-        made = [_column(*parts) for parts in zip(file.header, kinds, values, strict=True)]
+        return [builder.column() for builder in builders], labels
     except InvalidData as error:
         raise InvalidData(f"{file.path.name}: {error}") from None
-    return [*made[:label], *made[label + 1 :], made[label]]
-
-
-def _column(name: str, kind: str, values: list[Any]) -> Column:
-    if kind == "number":
-        return number_column(name, np.concatenate(values))
-    return words_column(name, values) if kind == "words" else Column(name, kind, values)

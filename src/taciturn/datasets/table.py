@@ -63,6 +63,15 @@ class Table(Sequence[dict[str, Any]]):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(len(self)))
 
+    def hash_parts(self) -> Iterator[bytes]:
+        """Yield bytes that differ for different tables."""
+        for column in self._given:
+            yield repr((column.name, column.kind)).encode()
+            if isinstance(column.values, np.ndarray):
+                yield column.values.tobytes()
+            else:
+                yield repr(column.values).encode(errors="surrogatepass")
+
 
 def contexts_of(table: Table) -> Contexts:
     """Return the contexts of a table in their simplest form.
