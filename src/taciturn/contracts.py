@@ -298,7 +298,7 @@ class _MatrixOfContexts:
         vars(dataset)["contexts"] = contexts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)  # the matrix, which a repr would make, can take long
 class Dataset:
     """Contexts with their right arms; inconsistent parts raise `InvalidData`.
 

@@ -77,6 +77,18 @@ def test_encodings_that_spreadsheets_write_are_read(tmp_path, encoding):
     assert list(taciturn.load_dataset(path, label="best").contexts) == ROWS
 
 
+def test_spaces_after_separators_and_lines_of_old_computers_are_read(tmp_path):
+    text = 'note, amount, best\r"late, again", 2, x\rno, 3, y\r'
+    data = taciturn.load_dataset(save(tmp_path / "mine.csv", text.encode()), label="best")
+    assert list(data.contexts) == [{"note": "late, again", "amount": 2.0}, {"note": "no", "amount": 3.0}]
+
+
+def test_a_text_with_more_of_another_separator_is_split_where_its_label_is(tmp_path):
+    text = "note;best\nwell, yes, no, maybe;x\na, b, c, d;y\n"
+    data = taciturn.load_dataset(save(tmp_path / "mine.csv", text.encode()), label="best")
+    assert data.contexts == ["well, yes, no, maybe", "a, b, c, d"]
+
+
 def test_a_text_in_no_known_encoding_is_refused_in_one_line(tmp_path):
     path = save(tmp_path / "mine.csv", b"a,best\n\x81,x\n2,y\n")
     with pytest.raises(InvalidData, match="mine.csv: the text is neither UTF-8 nor Windows-1252; save it as UTF-8"):

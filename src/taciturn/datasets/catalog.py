@@ -217,10 +217,10 @@ def load_dataset(
         name: what tables call your own data; by default the file's name, or "frame".
         progress: show a progress bar while downloading.
     """
-    if isinstance(source, str) and source in CATALOG:
+    if isinstance(source, str | Path) and str(source) in CATALOG:
         if label is not None or edges is not None or name is not None:
             raise InvalidData(f"{source} has its own; label, edges and name are for your own files and frames")
-        return _load_named(source, scaling, progress=progress)
+        return _load_named(str(source), scaling, progress=progress)
     raw, own_name, origin = _read_frame(source, label, name) if is_frame(source) else _read_own(source, label)
     if edges is not None:
         raw = raw._replace(edges=read_edges(Path(edges)))

@@ -114,7 +114,8 @@ def _separator(sample: str, label: str | None) -> tuple[str, list[str]]:
     """
     best: tuple[Any, ...] = ()
     for separator in SEPARATORS:
-        rows = [row for row in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if row]
+        reader = csv.reader(io.StringIO(sample, newline=""), delimiter=separator, skipinitialspace=True)
+        rows = [row for row in reader if row]
         header = [name.strip() for name in rows[0]] if rows else []
         whole = rows[1:-1] or rows[1:]  # the sample may end within its last row
         fitting = sum(len(row) == len(header) for row in whole) / max(len(whole), 1)
