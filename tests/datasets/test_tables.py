@@ -139,7 +139,7 @@ def test_a_column_without_any_value_is_left_out(tmp_path):
 
 
 def test_a_kind_is_decided_over_all_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited, "PIECE_ROWS", 7)
+    monkeypatch.setattr(delimited, "PIECE_CELLS", 14)
     cells = ["1"] * 20
     cells[-1] = "one"
     rows = "".join(f"{cell},{'xy'[i % 2]}\n" for i, cell in enumerate(cells))
@@ -186,7 +186,9 @@ FRAME = {
     "country": ["DE", None, "FR"],
     "vip": [True, False, None],
     "since": [when("2024-02-29 00:00:00"), None, when("2025-01-02 03:04:05")],
+    "waited": [dt.timedelta(minutes=1), None, dt.timedelta(days=1)],
     "tags": [["web", "new"], ["app"], []],
+    "place": [[0.5, 1.0], [2.0, 3.0], [4.0, 5.0]],
     "best": LABELS,
 }
 FRAMES = {
@@ -199,7 +201,8 @@ FRAMES = {
 
 @pytest.mark.parametrize("package", FRAMES)
 def test_frames_of_every_package_give_the_same_contexts(package):
-    expected = [dict(zip(FRAME, cells, strict=True)) for cells in zip(*FRAME.values(), strict=True)]
+    columns = FRAME | {"waited": [60.0, None, 86400.0]}
+    expected = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     data = taciturn.load_dataset(FRAMES[package](FRAME), label="best")
     assert list(data.contexts) == [{name: row[name] for name in row if name != "best"} for row in expected]
     assert [data.arms[k] for k in data.y] == LABELS
@@ -330,7 +333,8 @@ def test_the_fingerprint_covers_every_cell_and_the_columns_names(tmp_path):
 
 
 def test_a_large_file_is_never_held_as_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited, "PIECE_ROWS", 500)
+    monkeypatch.setattr(delimited, "PIECE_CELLS", 3500)
+    monkeypatch.setattr(delimited, "SAMPLE_SIZE", 2**16)
     rng = np.random.default_rng(0)
     rows = 12_000
     lines = [
@@ -347,3 +351,10 @@ def test_a_large_file_is_never_held_as_text(tmp_path, monkeypatch):
     assert data.contexts.shape == (rows, 6)
     as_text = rows * 6 * sys.getsizeof("0.123456789012")
     assert peak < 0.7 * as_text, f"{peak} bytes at the peak; the cells as text alone are {as_text}"
+
+
+def test_a_header_of_many_columns_is_read_whole(tmp_path):
+    names = [f"a column with the number {i}" for i in range(3000)]
+    rows = "".join(",".join([str(i)] * 3000) + f",{'xy'[i % 2]}\n" for i in range(3))
+    data = taciturn.load_dataset(save(tmp_path / "d.csv", f"{','.join(names)},best\n{rows}".encode()), label="best")
+    assert (data.contexts.shape, data.features) == ((3, 3000), names)

@@ -14,9 +14,9 @@ from taciturn.datasets.table import Column, Table
 BECOMES = {
     "number": "a column, brought to a common scale",
     "category": "a column for each value",
-    "text": "hashed words and pairs of words",
+    "text": "a column for each word and pair of words",
     "flag": "a column of 0 and 1",
-    "date": "columns for the parts of a date",
+    "date": "columns for day, weekday, time of day and of year",
     "tags": "a column for each tag",
     "vector": "a column for each number",
     "empty": "nothing: it is left out",

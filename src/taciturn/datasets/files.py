@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -40,6 +41,21 @@ class RawData(NamedTuple):
 def damaged_file(path: Path, reason: object) -> InvalidData:
     """Return the error for an incomplete file, with its full path: the user has to replace it."""
     return InvalidData(f"{path}: damaged or truncated ({reason})")
+
+
+def label_column(names: Sequence[str], label: str | None) -> int:
+    """Return the position of the column that holds the label; raise where it is not one of several distinct columns."""
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise InvalidData(f"two columns are called {name!r}; each needs a name of its own")
+    there_are = f"(there are: {', '.join(names[:20])})"
+    if label is None:
+        raise InvalidData(f"give the column that holds the label (label=… or --label) {there_are}")
+    if label not in names:
+        raise InvalidData(f"no column {label!r} {there_are}")
+    if len(names) == 1:
+        raise InvalidData(f"there is no column beside the label {label!r}")
+    return names.index(label)
 
 
 def open_binary(path: Path) -> BinaryIO:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from taciturn.datasets.files import RawData, damaged_file
+from taciturn.datasets.files import RawData, damaged_file, label_column
 from taciturn.datasets.table import Table, contexts_of, make_column
 from taciturn.errors import InvalidData, TaciturnError, how_to_install
 
@@ -19,21 +19,10 @@ def is_frame(given: object) -> bool:
 def read_frame(frame: Any, label: Any) -> RawData:
     """Read a frame; `label` is the name of the column with the right arms, or the right arms themselves."""
     columns = list(_columns(frame))
-    names = [name for name, _ in columns]
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
-        raise InvalidData(f"two columns are called {twice[0]!r}")
-    there_are = f"(there are: {', '.join(names[:20])})"
-    if label is None:
-        raise InvalidData(f"give the column that holds the label (label=… or --label) {there_are}")
-    if isinstance(label, str):
-        if label not in names:
-            raise InvalidData(f"no column {label!r} {there_are}")
-        labels = _values(columns.pop(names.index(label))[1])
+    if label is None or isinstance(label, str):
+        labels = _values(columns.pop(label_column([name for name, _ in columns], label))[1])
     else:
         labels = _values(label)
-    if not columns:
-        raise InvalidData(f"there is no column beside the label {label!r}")
     if not labels:
         raise InvalidData("there are no rows")
     table = Table([make_column(name, _values(values)) for name, values in columns])

@@ -89,12 +89,15 @@ def contexts_of(table: Table) -> Contexts:
 def make_column(name: str, values: Sequence[Any]) -> Column:
     """Return the column of Python values, of the kind that all of them are; None and NaN are missing.
 
-    Values of several kinds, and whole numbers of more than 15 digits, which identify something, become words.
+    Durations become seconds. Values of several kinds, and whole numbers of more than 15 digits, which identify
+    something, become words.
     """
     cells = [None if is_missing(value) else value for value in values]
     types = {type(value) for value in cells if value is not None}
     if not types:
         return Column(name, "empty", cells)
+    if all(issubclass(kind, dt.timedelta) for kind in types):
+        return make_column(name, [None if value is None else value.total_seconds() for value in cells])
     if types <= {bool, np.bool_}:
         return Column(name, "flag", [None if value is None else bool(value) for value in cells])
     if all(issubclass(kind, Real | np.bool_) or kind.__name__ == "Decimal" for kind in types):
