@@ -82,7 +82,7 @@ def main():
             print("\n| data | method | unbounded | 100 % | 50 % oldest | reservoir | 25 % oldest | reservoir |")
             print("|---|---|---|---|---|---|---|---|")
             for name in ("cora", "cnae9"):
-                data = taciturn.load_dataset(name)
+                data = taciturn.load_dataset(name, scaling="l1")
                 for method in METHODS:
                     kinds = [(None, ""), (1.0, "oldest")]
                     kinds += [(share, forget) for share in (0.5, 0.25) for forget in ("oldest", "reservoir")]

@@ -92,7 +92,7 @@ class PlainGCNUCB:
 
 
 def compare():
-    data = taciturn.load_dataset("cora")
+    data = taciturn.load_dataset("cora", scaling="l1")
     stream = taciturn.Stream(data, missing=0.25, seed=SEED)
     warm = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED, warmup=0)
     taciturn.evaluate(warm, taciturn.Stream(data, missing=0.25, seed=SEED, steps=50))

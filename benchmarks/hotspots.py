@@ -18,7 +18,7 @@ LAST = 100
 
 def profile():
     """Profile the last steps of Cora by line."""
-    data = taciturn.load_dataset("cora")
+    data = taciturn.load_dataset("cora", scaling="l1")
     stream = taciturn.Stream(data, missing=0.25, seed=SEED)
     agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
     start = stream.start

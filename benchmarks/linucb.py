@@ -42,7 +42,7 @@ def compare():
 
 
 def compare_on(name, goal):
-    data = taciturn.load_dataset(name)
+    data = taciturn.load_dataset(name, scaling="l1")
     stream = taciturn.Stream(data, missing=0.25, seed=SEED)
     arms = len(data.arms)
     for steps in (100, None):  # the first pass compiles

@@ -21,6 +21,7 @@ SLOW_TESTS = (
     "test_cli.py",  # runs experiments, and starts the command
     "test_notebook.py",  # starts a Jupyter kernel
     "test_readme.py",  # every command and block of code in the documentation
+    "test_your_own.py",  # likewise
     "test_reproduction.py",  # experiments of the paper
     "agents/test_arms.py::test_arms_are_added_and_retired_while_decisions_are_pending",  # long runs of every agent
     "agents/test_arms.py::test_arms_are_chosen_as_often_as_their_propensities_say",  # counts thousands of choices

@@ -134,7 +134,8 @@ def test_run_prints_a_table(own_file, tmp_path):
 
 def test_datasets_are_listed_described_and_fetched(tmp_path):
     listed = {row["name"]: row for row in json.loads(taciturn(tmp_path, "datasets", "list", "--json").stdout)}
-    assert set(listed) == {"digits", "cnae9", "internet-ads", "warfarin", "cora"}
+    everyday = {"mushroom", "banking77", "banking77-embedded", "covertype", "shuttle", "magic", "model-routing"}
+    assert set(listed) == {"digits", "cnae9", "internet-ads", "warfarin", "cora"} | everyday
     assert listed["digits"]["here"]
     assert listed["warfarin"]["terms"] == "CC BY-SA 4.0"
     assert "cnae9" in taciturn(tmp_path, "datasets").stdout
@@ -209,6 +210,28 @@ def test_help_has_an_example(command, tmp_path):
 def test_info_on_an_own_file(own_file):
     info = json.loads(taciturn(own_file, "datasets", "info", "own.csv", "--label", "best", "--json").stdout)
     assert (info["rows"], info["features"], info["edges"]) == (90, 5, None)
+    assert [column["name"] for column in info["columns"]] == list("abcde")
+
+
+def test_info_says_what_was_made_of_each_column(tmp_path):
+    rows = ["41.5;DE;True;2024-02-29;parcel is late;a", "NA;FR;False;2025-01-02;no parcel;b", "-3;DE;?;2024-12-31;;a"]
+    (tmp_path / "mine.csv").write_text("age;country;vip;since;note;best\n" + "\n".join(rows) + "\n")
+    arguments = ["datasets", "info", "mine.csv", "--label", "best"]
+    info = json.loads(taciturn(*arguments, "--json", cwd=tmp_path).stdout)
+    facts = {column.pop("name"): column for column in info["columns"]}
+    assert [column["kind"] for column in facts.values()] == ["number", "category", "flag", "date", "text"]
+    assert [column["missing"] for column in facts.values()] == [1, 0, 1, 0, 1]
+    assert [column["distinct"] for column in facts.values()] == [2, 2, 2, 3, 2]
+    assert (facts["age"]["low"], facts["age"]["high"]) == (-3, 41.5)
+    assert facts["since"]["high"] == "2025-01-02 00:00:00"
+    assert facts["country"]["examples"] == ["DE", "FR"]
+    assert "missing" in facts["age"]["becomes"]
+    assert info["arms"] == {"a": 2, "b": 1}
+    shown = taciturn(*arguments, cwd=tmp_path).stdout
+    assert "a 66.7%" in shown
+    for name, column in facts.items():
+        assert name in shown
+        assert column["kind"] in shown
 
 
 def test_no_arguments_show_the_help(tmp_path):

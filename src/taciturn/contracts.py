@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from taciturn.display import Displayed, Summary, brief, counted, name_text, numbers, percent
 from taciturn.errors import InvalidData
 from taciturn.plotting import plot
-from taciturn.validate import arm_indices, undirected_edges
+from taciturn.validate import LARGEST, arm_indices, arm_values, undirected_edges
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -25,6 +25,10 @@ Arm: TypeAlias = Hashable
 
 Context: TypeAlias = "NDArray[Any] | Sequence[float] | Mapping[Hashable, float] | sp.spmatrix | sp.sparray"
 """What an agent decides on: a 1-d array, a sparse matrix of one row, or {feature: value}."""
+
+
+Contexts: TypeAlias = "NDArray[Any] | sp.csr_matrix | Sequence[Mapping[str, Any]] | Sequence[str]"
+"""The contexts of a data set: an (N, D) array or CSR matrix, or a sequence of mappings or of texts."""
 
 
 class SparseRow(NamedTuple):
@@ -89,27 +93,35 @@ class Feedback:
     reward: float | None
 
 
+class EncodedContexts(NamedTuple):
+    """Contexts as a matrix (N, D), and the names of its columns or None."""
+
+    matrix: sp.csr_matrix
+    names: list[str] | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
     """One step of a stream.
 
-    `position` is the index among all rows of the stream, the labelled start included; `context` is (1, D) CSR;
-    `neighbors` are positions of earlier rows, or None where the data set has no graph.
+    `position` is the index among all rows of the stream, the labelled start included; `context` is a row of the data
+    set's contexts: a 1-d array (D,), a CSR matrix (1, D), a mapping or a text; `neighbors` are positions of earlier
+    rows, or None where the data set has no graph.
     """
 
     position: int
-    context: sp.csr_matrix
+    context: Any
     neighbors: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledStart:
-    """The labelled rows at the start of a stream: `contexts` (K, D) CSR, and the right arm of each.
+    """The labelled rows at the start of a stream: K `contexts`, as the data set has them, and the right arm of each.
 
     `edges` (E, 2) are pairs of their positions, or None where the data set has no graph.
     """
 
-    contexts: sp.csr_matrix
+    contexts: Contexts
     arms: list[Arm]
     edges: NDArray[np.int64] | None
 
@@ -202,47 +214,133 @@ class FullFeedbackAgent(Protocol):
         """Say which arm would have been right."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+class _MatrixOfContexts:
+    """The attribute `X` of a data set: what is given is kept as `contexts`; the matrix is made when it is asked for."""
+
+    def __get__(self, dataset: Dataset | None, owner: type) -> sp.csr_matrix:
+        if dataset is None:
+            raise AttributeError("X")  # so that the field has no default
+        return dataset.encoded.matrix
+
+    def __set__(self, dataset: Dataset, contexts: Contexts) -> None:
+        vars(dataset)["contexts"] = contexts
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # the matrix, which a repr would make, can take long
 class Dataset(Displayed):
     """Contexts with their right arms; inconsistent parts raise `InvalidData`.
 
-    `X` is (N, D) CSR; `y` (N,) indexes `arms`; `edges` (E, 2) are undirected pairs of rows, or None; `features` are the
-    names of the columns, or None; `name` is what tables call it; `source` is the file that it was read from.
+    Arguments, and attributes of the same names:
+        name: what tables call it.
+        X: what agents are given row by row, kept as `contexts`: an (N, D) array, an (N, D) CSR matrix, or a sequence of
+            N mappings {column: value} or texts. The attribute `X` is the same as a CSR matrix.
+        y: the index of each row's right arm (N,).
+        arms: the arms by name.
+        edges: undirected pairs of rows (E, 2), or None.
+        features: the names of the columns of a matrix or table, or None.
+        source: the file that it was read from.
+        scaling: the norm that rows were scaled to, "l1" or "l2", or "none".
+        rewards, costs: the reward from 0 to 1 and the cost of every arm (N, K), where they are known.
+        encode: makes the matrix where the contexts are not one.
     """
 
     name: str
-    X: sp.csr_matrix
-    y: NDArray[np.int64]
-    arms: list[Arm]
+    X: _MatrixOfContexts = _MatrixOfContexts()
+    y: NDArray[np.int64]  # type: ignore[misc]  # X has no default, though it looks so
+    arms: list[Arm]  # type: ignore[misc]
     edges: NDArray[np.int64] | None = None
     features: list[str] | None = None
     source: str = ""
+    scaling: str = "none"
+    rewards: NDArray[np.float64] | None = None
+    costs: NDArray[np.float64] | None = None
+    encode: Callable[[Any], EncodedContexts] | None = None
+    contexts: Contexts = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Validate labels and edges."""
-        rows = self.X.shape[0]
+        """Validate labels, edges, rewards and costs."""
+        rows, arms = len(self), len(self.arms)
+        checked: dict[str, Any] = {}
         try:
-            object.__setattr__(self, "y", arm_indices(self.y, rows, len(self.arms)))
+            checked["y"] = arm_indices(self.y, rows, arms)
             if self.edges is not None:
-                object.__setattr__(self, "edges", undirected_edges(self.edges, rows))
+                checked["edges"] = undirected_edges(self.edges, rows)
+            if self.rewards is not None:
+                checked["rewards"] = arm_values("rewards", self.rewards, rows, arms, 0.0, 1.0)
+            if self.costs is not None:
+                checked["costs"] = arm_values("costs", self.costs, rows, arms, -LARGEST, LARGEST)
         except InvalidData as error:
             raise InvalidData(f"{self.name}: {error}") from None
+        vars(self).update(checked)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.contexts.shape[0]) if hasattr(self.contexts, "shape") else len(self.contexts)
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the columns of `X`, or None where there are none."""
+        return self.encoded.names
+
+    @cached_property
+    def encoded(self) -> EncodedContexts:
+        """The contexts as a matrix, and the names of its columns; words become columns as agents read them."""
+        if hasattr(self.contexts, "shape"):
+            return EncodedContexts(_csr(self.contexts), self.features)
+        if self.encode is None:
+            raise InvalidData(
+                f"{self.name}: these contexts are not a matrix; load_dataset makes data sets that have one"
+            )
+        return self.encode(self.contexts)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of features, labels, arms and edges: equal data has equal fingerprints."""
-        digest = hashlib.sha256(repr((self.X.shape, self.arms)).encode())
+        """A hash of contexts, labels, arms, edges, rewards and costs: equal data has equal fingerprints."""
+        digest = hashlib.sha256()
+        if hasattr(self.contexts, "shape"):
+            _hash_matrix(digest, _csr(self.contexts), self.arms)
+        else:
+            digest.update(repr((len(self), self.arms)).encode())
+            for part in _hash_parts(self.contexts):
+                digest.update(part)
         edges = np.full((1, 2), -1) if self.edges is None else self.edges
-        for part in (self.X.indptr, self.X.indices, self.y, edges):
-            digest.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
-        digest.update(np.ascontiguousarray(self.X.data, dtype=np.float64).tobytes())
+        digest.update(np.ascontiguousarray(self.y).tobytes() + np.ascontiguousarray(edges, dtype=np.int64).tobytes())
+        for values in (self.rewards, self.costs):
+            digest.update(b"-" if values is None else values.tobytes())
         return digest.hexdigest()[:16]
 
     def _summary(self) -> Summary:
         facts = {"arms": counted(self.arms)}
-        facts["features"] = str(self.X.shape[1]) if self.features is None else counted(self.features)
+        facts["features"] = self._features_text()
         if self.edges is not None:
             facts["edges"] = str(len(self.edges))
         if self.source:
             facts["source"] = name_text(self.source)
-        return Summary(f"Dataset {name_text(self.name)}: {len(self.y)} rows", facts)
+        return Summary(f"Dataset {name_text(self.name)}: {len(self)} rows", facts)
+
+    def _features_text(self) -> str:
+        """The columns; of texts there are as many features as words, which are not counted to show them."""
+        if self.features is not None:
+            return counted(self.features)
+        return str(self.contexts.shape[1]) if hasattr(self.contexts, "shape") else "text"
+
+
+def _csr(matrix: Any) -> sp.csr_matrix:
+    """Return a dense or sparse matrix as CSR."""
+    import scipy.sparse as sp  # noqa: PLC0415 - `import taciturn.contracts` must not load scipy
+
+    return matrix if sp.issparse(matrix) and matrix.format == "csr" else sp.csr_matrix(matrix, dtype=float)
+
+
+def _hash_parts(contexts: Any) -> Iterator[bytes]:
+    """Yield bytes that differ for different mappings or texts; a table of columns has a faster way."""
+    if hasattr(contexts, "hash_parts"):
+        return iter(contexts.hash_parts())
+    return (repr(context).encode(errors="surrogatepass") for context in contexts)
+
+
+def _hash_matrix(digest: hashlib._Hash, matrix: sp.csr_matrix, arms: list[Arm]) -> None:
+    digest.update(repr((matrix.shape, arms)).encode())
+    for part in (matrix.indptr, matrix.indices):
+        digest.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(matrix.data, dtype=np.float64).tobytes())

@@ -56,6 +56,23 @@ def arm_indices(y: Any, rows: int, arms: int) -> NDArray[np.int64]:
     return indices.astype(np.int64)
 
 
+def arm_values(name: str, values: Any, rows: int, arms: int, low: float, high: float) -> NDArray[np.float64]:
+    """Return values (N, K) as float64; raise unless there is one from `low` to `high` for each row and arm."""
+    array = np.asarray(values)
+    if array.shape != (rows, arms) or array.dtype.kind not in "biuf":
+        raise InvalidData(
+            f"{name} have shape {array.shape} and type {array.dtype}; ({rows}, {arms}) numbers are needed"
+        )
+    floats = array.astype(np.float64)
+    wrong = np.argwhere(~((floats >= low) & (floats <= high)))
+    if len(wrong):
+        row, arm = wrong[0].tolist()
+        raise InvalidData(
+            f"{name} of row {row}, arm {arm} are {floats[row, arm]:g}; from {low:g} to {high:g} is allowed"
+        )
+    return floats
+
+
 def undirected_edges(edges: Any, rows: int) -> NDArray[np.int64]:
     """Return pairs of row indices (E, 2), each once, smaller first, without loops; raise where a row does not exist."""
     try:

@@ -10,7 +10,7 @@ import pytest
 
 import taciturn
 from taciturn.datasets import catalog, fetch
-from taciturn.errors import InvalidData
+from taciturn.errors import DataUnavailable, InvalidData
 
 FACTS = {
     "cnae9": ((1080, 856), [120] * 9, None),
@@ -22,7 +22,7 @@ FACTS = {
 
 @pytest.mark.parametrize("name", FACTS)
 def test_loaded_data_has_the_published_size_counts_and_edges(name, real):
-    data = real(name)
+    data = real(name, scaling="l1")
     shape, counts, edges = FACTS[name]
     assert data.X.shape == shape
     assert np.bincount(data.y).tolist() == counts
@@ -30,6 +30,42 @@ def test_loaded_data_has_the_published_size_counts_and_edges(name, real):
     norms = abs(data.X).sum(axis=1)
     np.testing.assert_allclose(norms[norms > 0], 1.0)
     assert len(data.arms) == len(counts)
+
+
+EVERYDAY = {
+    "mushroom": (5644, 2, dict),
+    "banking77": (13083, 77, str),
+    "banking77-embedded": (6000, 77, np.ndarray),
+    "covertype": (20000, 7, np.ndarray),
+    "shuttle": (10000, 7, np.ndarray),
+    "magic": (10000, 2, np.ndarray),
+    "model-routing": (3609, 3, np.ndarray),
+}
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_everyday_data_is_read_as_it_is(name, real, real_folder):
+    if not (real_folder / "more").is_dir():
+        pytest.skip("TACITURN_DATA has no folder more")
+    data = real(name)
+    assert (len(data), len(data.arms), type(data.contexts[0])) == EVERYDAY[name]
+    assert data.scaling == "none"
+
+
+def test_rewards_and_costs_of_every_arm_are_kept(real, real_folder):
+    if not (real_folder / "more").is_dir():
+        pytest.skip("TACITURN_DATA has no folder more")
+    data = real("model-routing")
+    assert data.rewards.shape == data.costs.shape == (3609, 3)
+    np.testing.assert_array_equal(data.rewards.argmax(axis=1), data.y)
+    assert data.arms[0] == "google/gemini-2.5-pro"
+
+
+def test_local_data_that_is_absent_is_an_error_that_names_the_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
+    monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path)
+    with pytest.raises(DataUnavailable, match="mushroom: there is no download.*mushroom.csv"):
+        taciturn.load_dataset("mushroom")
 
 
 def test_digits_need_no_file(monkeypatch, tmp_path):

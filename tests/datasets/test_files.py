@@ -101,10 +101,21 @@ GOOD = csv_of(zip(X, Y, strict=True))
 BAD_FILES = {
     "no label column": ("d.csv", GOOD, {"label": "target"}, "no column 'target' .*a, b, c, label"),
     "label not said": ("d.csv", GOOD, {}, "give the column that holds the label"),
-    "text cell": ("d.csv", GOOD.replace("2.0", "two"), {"label": "label"}, "row 2, column 'b' holds 'two'"),
-    "NaN cell": ("d.csv", GOOD.replace("2.0", "nan"), {"label": "label"}, "row 2, column 'b' holds 'nan'"),
-    "ragged": ("d.csv", GOOD + "1,2\n", {"label": "label"}, "row 5 has 2 cells"),
+    "infinite cell": ("d.csv", GOOD.replace("2.0", "inf"), {"label": "label"}, "d.csv: row 1, column 'b' holds inf"),
+    "huge cell": ("d.csv", GOOD.replace("2.0", "-1e16"), {"label": "label"}, "row 1, column 'b' holds -1e.16"),
+    "ragged": ("d.csv", GOOD + "1,2\n", {"label": "label"}, "row 4 has 2 cells; the header has 4"),
     "only a header": ("d.csv", "a,label\n", {"label": "label"}, "no rows"),
+    "nothing": ("d.csv", "", {"label": "label"}, "no rows"),
+    "only a label": ("d.csv", "label\nx\ny\n", {"label": "label"}, "no column beside the label"),
+    "equal names": ("d.csv", "a,a,label\n1,2,x\n3,4,y\n", {"label": "label"}, "two columns are called 'a'"),
+    "zero bytes": ("d.csv", "a,label\n1,x\0\n", {"label": "label"}, "zero bytes"),
+    "no label in svmlight": ("d.svm", "# made\n1:0.5 2:1\n", {}, "begins with '1:0.5'; a label must come before"),
+    "gzipped archive": ("d.npz.gz", "hello", {}, "unknown file ending '.npz.gz'"),
+    "not gzipped": ("d.csv.gz", GOOD, {"label": "label"}, "damaged or truncated"),
+    "row scaling of words": ("d.csv", GOOD.replace("2.0", "two"), {"label": "label", "scaling": "l1"}, "column 'b' of"),
+    "row scaling of blanks": ("d.csv", GOOD.replace("2.0", ""), {"label": "label", "scaling": "l2"}, "missing values"),
+    "label of a list": ("d.csv", GOOD, {"label": ["x", "y"]}, "the name of a column is"),
+    "two missing labels": ("d.csv", "a,label\n1,x\n2,NA\n3,?\n4,y\n", {"label": "label"}, "row 1 is 'NA', and 1 more"),
     "one label": ("d.csv", "a,label\n1,x\n2,x\n", {"label": "label"}, "at least 2 arms"),
     "not svmlight": ("d.svm", "hello\n", {}, "svmlight"),
     "not an archive": ("d.npz", "hello", {}, "d.npz: damaged"),
@@ -172,7 +183,7 @@ def test_an_archive_truncated_anywhere_is_refused(tmp_path):
 
 
 def test_the_error_for_an_unknown_data_set_lists_the_known_ones(tmp_path):
-    with pytest.raises(UnknownName, match="did you mean 'cora'.*cnae9, cora, digits, internet-ads, warfarin"):
+    with pytest.raises(UnknownName, match="did you mean 'cora'.*cnae9, cora, covertype, digits, internet-ads, magic"):
         taciturn.load_dataset("corra")
     with pytest.raises(InvalidData, match="no file"):
         taciturn.load_dataset(tmp_path / "absent.npz")

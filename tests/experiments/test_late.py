@@ -11,7 +11,7 @@ def run(data, delay, seed, **options):
 
 def test_half_of_the_rewards_late_and_a_quarter_missing_cost_less_than_3_points(real):
     """Decisions expire before most late rewards come, so their imputed rewards have to be undone first."""
-    data = real("cora")
+    data = real("cora", scaling="l1")
     at_once = sum(run(data, 0, seed)[0] for seed in range(2)) / 2
     late, health = zip(*(run(data, "half:100", seed, expire_after=20) for seed in range(2)), strict=True)
     assert abs(sum(late) / 2 - at_once) < 3

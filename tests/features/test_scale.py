@@ -82,9 +82,8 @@ def dense(row, width):
 @pytest.mark.parametrize("max_nodes", [None, 40])
 def test_regressions_are_those_of_the_scaled_contexts_of_now(name, form, max_nodes):
     """`A_k = λI + Σ xxᵀ` holds for rows that have moved many times, and for those that are gone (without eviction)."""
-    X, right = table(2, 150)
+    X, _ = table(2, 150)
     agent = taciturn.make(name, arms=3, max_nodes=max_nodes)
-    seen = []
     for step, x in enumerate(contexts(X, form)):
         decision = agent.decide(x)
         reward = (1.0, 0.0, None, 0.5)[step % 4]
@@ -93,8 +92,6 @@ def test_regressions_are_those_of_the_scaled_contexts_of_now(name, form, max_nod
             agent.feedback(decision.id, 0.25)  # a correction
         if step % 10 == 9:
             agent.withdraw(decision.id)
-        elif reward is not None or step % 7 == 0:
-            seen.append(decision.id)
     width, state = agent._contexts.n_features, agent._ridge.state
     if max_nodes is not None:
         assert np.isfinite(state.theta).all() and np.linalg.eigvalsh(ridge.whole_inverse(state, 0)).min() > 0

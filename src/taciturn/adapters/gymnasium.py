@@ -35,14 +35,15 @@ class TaciturnEnv(gym.Env[Floats, np.int64]):
         self._rounds = list(stream)
         if any(stream.delay(round) for round in self._rounds):
             raise TaciturnError("the stream's rewards are delayed; an environment gives them at once, so give delay=0")
-        X = stream.dataset.X
+        self._X = X = stream.dataset.X
         self.observation_space = gym.spaces.Box(float(X.min()), float(X.max()), (X.shape[1],), np.float64)
         self.action_space = gym.spaces.Discrete(len(stream.arms))
         self._index = len(self._rounds)
 
     def _context(self) -> Floats:
         """Return the context of the current round, of the last one at the end of an episode."""
-        return np.asarray(self._rounds[min(self._index, len(self._rounds) - 1)].context.toarray()[0], np.float64)
+        round = self._rounds[min(self._index, len(self._rounds) - 1)]
+        return np.asarray(self._X[self._stream.order[round.position]].toarray()[0], np.float64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Floats, dict[str, Any]]:
         """Return to the first round."""

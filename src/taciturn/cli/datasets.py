@@ -4,15 +4,20 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from taciturn.cli.shared import AsJson, Edges, Label, lazy, out, print_json
 from taciturn.contracts import Dataset
 
 if TYPE_CHECKING:
-    from taciturn.datasets import catalog
+    from taciturn.datasets import catalog, describe
 else:
     catalog = lazy("taciturn.datasets.catalog")
+    describe = lazy("taciturn.datasets.describe")
+
+SHOWN_ARMS, SHOWN_COLUMNS = 12, 30
+JSON_COLUMNS = 10_000
 
 app = typer.Typer(
     help="Named data sets: source, licence terms, and whether the file is on this machine.",
@@ -51,23 +56,27 @@ def fetch(name: Annotated[str, typer.Argument(help="The data set's name.")], as_
         out.print(f"{name}: {path or 'included in scikit-learn'}", soft_wrap=True)
 
 
-@app.command(epilog="Example: taciturn datasets info warfarin")
+@app.command(epilog="Example: taciturn datasets info mine.csv --label best")
 def info(
     name: Annotated[str, typer.Argument(help="The data set's name, or a file.")],
     label: Label = None,
     edges: Edges = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a data set's size, arms, graph, source and terms."""
+    """Show a data set's size, arms, graph, source and terms, and what was made of each column."""
     data = catalog.load_dataset(name, label=label, edges=edges, progress=sys.stderr.isatty())
     facts = (_about(name) if name in catalog.CATALOG else {"name": data.name}) | _facts(data)
     if as_json:
-        print_json(facts)
+        columns = [column._asdict() for column in describe.describe(data, JSON_COLUMNS)]
+        print_json(facts | {"arms": _arm_counts(data), "columns": columns})
         return
     table = Table(box=None, show_header=False)
-    for key, value in facts.items():
+    for key, value in (facts | {"arms": _arm_shares(data)}).items():
         table.add_row(key, str(value))
-    out.print(table)
+    out.print(table, "", _column_table(data), highlight=False)
+    hidden = describe.n_columns(data) - SHOWN_COLUMNS
+    if hidden > 0:
+        out.print(f"… and {hidden} more columns; --json shows them", highlight=False)
 
 
 def _about(name: str) -> dict[str, Any]:
@@ -78,12 +87,42 @@ def _about(name: str) -> dict[str, Any]:
 
 
 def _facts(data: Dataset) -> dict[str, Any]:
-    counts = {str(arm): int((data.y == k).sum()) for k, arm in enumerate(data.arms)}
     return {
         "source": data.source,
-        "rows": data.X.shape[0],
-        "features": data.X.shape[1],
-        "arms": counts,
+        "rows": len(data),
+        "features": describe.n_columns(data),
+        "arms": None,  # in its place: as counts or as text
         "edges": None if data.edges is None else len(data.edges),
+        "rewards": "for every arm" if data.rewards is not None else "1 for the right arm",
         "fingerprint": data.fingerprint,
     }
+
+
+def _arm_counts(data: Dataset) -> dict[str, int]:
+    return {str(arm): int((data.y == k).sum()) for k, arm in enumerate(data.arms)}
+
+
+def _arm_shares(data: Dataset) -> str:
+    """Return how many arms there are, and the share of rows of the most frequent ones."""
+    counts = sorted(_arm_counts(data).items(), key=lambda item: -item[1])
+    shares = [f"{arm} {count / len(data):.1%}" for arm, count in counts[:SHOWN_ARMS]]
+    more = [f"{len(counts) - SHOWN_ARMS} more"] if len(counts) > SHOWN_ARMS else []
+    return f"{len(counts)}: {', '.join(shares + more)}"
+
+
+def _column_table(data: Dataset) -> Table:
+    """Return what was made of each column, at most `SHOWN_COLUMNS` of them."""
+    table = Table(box=None, header_style="bold")
+    for header in ("column", "kind", "distinct", "missing", "values", "becomes"):
+        table.add_column(header, justify="right" if header in ("distinct", "missing") else "left", overflow="fold")
+    for column in describe.describe(data, SHOWN_COLUMNS):
+        values = (
+            ", ".join(column.examples) if column.low is None else f"{_number(column.low)} to {_number(column.high)}"
+        )
+        cells = (column.name, column.kind, str(column.distinct), str(column.missing), values, column.becomes)
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def _number(value: float | str | None) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

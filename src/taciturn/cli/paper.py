@@ -95,10 +95,10 @@ def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
     unknown = [name for name in only or [] if name not in wanted]
     if unknown:
         raise registry.unknown_name(f"data set of {what.value}", unknown[0], wanted)
-    loaded = []
+    loaded, scaling = [], registry.preset_file("paper")["experiment"]["scaling"]
     for name in only or wanted:
         try:
-            loaded.append(catalog.load_dataset(name, progress=sys.stderr.isatty()))
+            loaded.append(catalog.load_dataset(name, scaling=scaling, progress=sys.stderr.isatty()))
         except TaciturnError as error:
             errors.print(f"skipped: {error}", style="yellow", soft_wrap=True, markup=False, highlight=False)
     return loaded

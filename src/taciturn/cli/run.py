@@ -1,5 +1,6 @@
 """``taciturn demo`` and ``taciturn run``."""
 
+import dataclasses
 import functools
 import sys
 from pathlib import Path
@@ -37,15 +38,13 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Compare five methods on handwritten digits with half of the rewards missing, in under a minute."""
-    methods = ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb"]
-    data = catalog.load_dataset("digits", scaling="l2")
+    experiment = demo_experiment(seed)
     if not as_json:
         out.print(
-            f"{len(data.y)} handwritten digits arrive one at a time, and an agent names each. Half of the time it "
-            "receives the reward, 1 if right and 0 if wrong; half of the time nothing.\n",
+            f"{len(experiment.datasets[0])} handwritten digits arrive one at a time, and an agent names each. Half of "
+            "the time it receives the reward, 1 if right and 0 if wrong; half of the time nothing.\n",
             highlight=False,
         )
-    experiment = spec.Experiment(datasets=[data], methods=methods, missing=[0.5], seeds=[seed])
     records = run_experiments([experiment], out_folder, jobs=1, fresh=True, quiet=as_json)
     show(records, as_json=as_json)
     figure = out_folder / "running-accuracy.png"
@@ -55,13 +54,19 @@ def demo(
         out.print(f"\nFigure: [bold]{figure}[/bold]   Traces: {out_folder / 'traces'}", soft_wrap=True)
 
 
+def demo_experiment(seed: int) -> "spec.Experiment":
+    """Return the experiment of the demo: what `taciturn run --data digits` runs by default, with five methods."""
+    methods = ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb"]
+    return dataclasses.replace(load_experiment(spec.Spec(data=["digits"], methods=methods)), seeds=[seed])
+
+
 @app.command(epilog="Example: taciturn run --data cora,cnae9 --methods linucb,gcnucb --missing .25,.5 --out results")
 def run(
     spec_file: Annotated[
         Path | None, typer.Argument(metavar="[SPEC.toml]", help="The experiment as a TOML file.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Names of data sets, or .npz, .csv or .svm files, comma-separated.")
+        str | None, typer.Option(help="Names of data sets, or files (see docs/datasets.md), comma-separated.")
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Names of methods, comma-separated.")] = None,
     agent: Annotated[str | None, typer.Option(help="Your own agent, as package.module:Class.")] = None,
@@ -77,7 +82,10 @@ def run(
     seeds: Annotated[int | None, typer.Option(min=1, help="The number of seeds, from 0.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="The maximal number of rounds of each stream.")] = None,
     preset: Annotated[str | None, typer.Option(help="The settings of a paper: paper.")] = None,
-    scaling: Annotated[str | None, typer.Option(help="Scale rows to unit l1 or l2 norm, or none.")] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(help="Scale rows to unit l1 or l2 norm; by default none, and what the paper did with --preset."),
+    ] = None,
     label: Label = None,
     edges: Edges = None,
     jobs: Jobs = None,
@@ -103,22 +111,21 @@ def run(
     for key in ("data", "methods"):
         if not values.get(key):
             raise TaciturnError(f"--{key} is missing or empty; give at least one name")
-    experiment = _experiment(spec.Spec(**values))
+    experiment = load_experiment(spec.Spec(**values))
     options: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
     records = run_experiments([experiment], out_folder, quiet=as_json, **options)
     show(records, as_json=as_json)
 
 
-def _experiment(given: "spec.Spec") -> "spec.Experiment":
-    """Return the experiment with its data sets loaded."""
-    options: dict[str, Any] = {
-        "scaling": given.scaling,
-        "label": given.label,
-        "edges": given.edges,
-        "progress": sys.stderr.isatty(),
-    }
+def load_experiment(given: "spec.Spec") -> "spec.Experiment":
+    """Return the experiment with its data sets loaded; `label` and `edges` are for the files among them."""
+    options: dict[str, Any] = {"scaling": given.row_scaling, "progress": sys.stderr.isatty()}
+    own: dict[str, Any] = options | {"label": given.label, "edges": given.edges}
+    named = [name for name in given.data if name in catalog.CATALOG]
+    if named == given.data:
+        options = own  # a label that is for none of them is refused
     return spec.Experiment(
-        datasets=[catalog.load_dataset(name, **options) for name in given.data],
+        datasets=[catalog.load_dataset(name, **(options if name in named else own)) for name in given.data],
         methods=given.methods,
         missing=given.missing,
         delay=given.delay,

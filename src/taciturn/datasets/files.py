@@ -1,32 +1,41 @@
-"""Read data sets from .npz, .csv or .svm files, with an optional list of edges."""
+"""From the contents of a file to a data set: labels become arms, features are validated and rows scaled."""
 
-import csv
+import gzip
 import re
-import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.contracts import Arm, Dataset
+from taciturn.contracts import Arm, Contexts, Dataset, EncodedContexts
+from taciturn.datasets.table import Table, is_missing
 from taciturn.errors import InvalidData, TaciturnError
-from taciturn.registry import unknown_name
 from taciturn.validate import LARGEST
 
 MAX_FEATURES = 10_000_000
+MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None"])
+"""Cells of a text file, and labels, that stand for no value."""
 
 
 class RawData(NamedTuple):
-    """The contents of a file before validation and scaling: features (N, D), labels (N,) as written, edges or None."""
+    """The contents of a file before validation and scaling.
+
+    `X` are an (N, D) array or sparse matrix, a table or a list of texts; `labels` (N,) are as written, or None where
+    `rewards` (N, K) say which arm is best; `features` are the names of columns; `arms` are names for labels that are
+    indices, and for the columns of `rewards` and `costs`.
+    """
 
     X: Any
     labels: Any
     edges: Any = None
     features: list[str] | None = None
+    arms: Sequence[Arm] | None = None
+    rewards: Any = None
+    costs: Any = None
 
 
 def damaged_file(path: Path, reason: object) -> InvalidData:
@@ -34,121 +43,93 @@ def damaged_file(path: Path, reason: object) -> InvalidData:
     return InvalidData(f"{path}: damaged or truncated ({reason})")
 
 
-def read_npz(path: Path, label: str | None) -> RawData:
-    """Read the arrays `X` (or CSR parts `data`, `indices`, `indptr`, `shape`), `y` (or `label`) and any `edges`."""
-    target = label or "y"
-    arrays = _npz_arrays(path)
-    if target not in arrays:
-        raise InvalidData(f"{path.name}: no array {target!r} with the labels (there are: {', '.join(sorted(arrays))})")
-    parts = ("data", "indices", "indptr", "shape")
-    if "X" in arrays:
-        X = arrays["X"]
-    elif all(part in arrays for part in parts):
-        data, indices, indptr, shape = (arrays[part] for part in parts)
-        try:
-            X = sp.csr_matrix((data, indices, indptr), shape=tuple(int(size) for size in shape))
-            X.check_format(full_check=True)
-        except (TypeError, ValueError) as error:
-            raise InvalidData(f"{path.name}: the CSR parts do not fit together ({error})") from None
-    else:
-        raise InvalidData(f"{path.name}: neither an array 'X' nor the CSR parts {', '.join(parts)}")
-    return RawData(X, arrays[target], arrays.get("edges"))
-
-
-def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with path.open("rb") as file, zipfile.ZipFile(file), np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise InvalidData(f"{path.name}: holds arrays of Python objects; only numbers and text are read") from None
-        raise damaged_file(path, error) from None
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged_file(path, error) from None
-
-
-def read_csv(path: Path, label: str | None) -> RawData:
-    """Read a header and one observation per row, with numbers in every column but the label's."""
+def label_column(names: Sequence[str], label: str | None) -> int:
+    """Return the position of the column that holds the label; raise where it is not one of several distinct columns."""
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise InvalidData(f"two columns are called {name!r}; each needs a name of its own")
+    there_are = f"(there are: {', '.join(names[:20])})"
     if label is None:
-        raise InvalidData(f"{path.name}: give the column that holds the label (label=… or --label)")
+        raise InvalidData(f"give the column that holds the label (label=… or --label) {there_are}")
+    if label not in names:
+        raise InvalidData(f"no column {label!r} {there_are}")
+    if len(names) == 1:
+        raise InvalidData(f"there is no column beside the label {label!r}")
+    return names.index(label)
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Open a file for reading bytes, decompressed where it ends in .gz."""
+    return cast("BinaryIO", gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def to_dataset(name: str, raw: RawData, *, scaling: str, source: str) -> Dataset:
+    """Validate and scale raw data."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidData(f"{path.name}: not a text file of comma-separated values ({error})") from None
-    if len(rows) < 2:
-        raise InvalidData(f"{path.name}: no rows below the header")
-    header = [name.strip() for name in rows[0]]
-    if label not in header:
-        raise InvalidData(f"{path.name}: no column {label!r} (there are: {', '.join(header[:20])})")
-    column = header.index(label)
-    values = np.empty((len(rows) - 1, len(header) - 1))
-    for i, row in enumerate(rows[1:]):
-        if len(row) != len(header):
-            raise InvalidData(f"{path.name}: row {i + 1} has {len(row)} cells; the header has {len(header)}")
-        values[i] = [_number(path, cell, i + 1, header[c]) for c, cell in enumerate(row) if c != column]
-    return RawData(values, [row[column].strip() for row in rows[1:]], None, header[:column] + header[column + 1 :])
+        contexts = scale(validate_contexts(raw.X), scaling)
+        names, y = _right_arms(raw)
+        if len(names) < 2:
+            raise InvalidData(f"all rows have the label {names[0]!r}; there must be at least 2 arms")  # noqa: TRY301
+    except InvalidData as error:
+        raise InvalidData(f"{name}: {error}") from None
+    return Dataset(
+        name,
+        contexts,
+        y,
+        names,
+        raw.edges,
+        raw.features,
+        source,
+        scaling=scaling,
+        rewards=raw.rewards,
+        costs=raw.costs,
+        encode=encode,
+    )
 
 
-def _number(path: Path, cell: str, row: int, column: str) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
-        raise InvalidData(f"{path.name}: row {row}, column {column!r} holds {cell!r}; a finite number is needed")
-    return value
+def encode(contexts: Any) -> EncodedContexts:
+    """Return mappings or texts as the matrix that an agent makes of them, and the names of its columns."""
+    from taciturn.features.encode import ContextReader  # noqa: PLC0415 - loads numba, and few need this matrix
+
+    rows, reader = ContextReader().read_all(list(contexts))
+    indptr = np.cumsum([0, *(len(row.columns) for row in rows)])
+    parts = (np.concatenate([row.values for row in rows]), np.concatenate([row.columns for row in rows]), indptr)
+    matrix = sp.csr_matrix(parts, shape=(len(rows), reader.n_features))
+    return EncodedContexts(matrix, None if reader.names is None else list(map(str, reader.names)))
 
 
-def read_svm(path: Path, label: str | None) -> RawData:
-    """Read the svmlight format: lines of ``label index:value …``, indices from 1."""
-    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - slow to import, and only this format needs it
-
-    if label is not None:
-        raise InvalidData(f"{path.name}: an .svm file has its label first in every line, not in a column {label!r}")
-    try:
-        X, y = load_svmlight_file(str(path), zero_based=False)
-    except (ValueError, OSError, OverflowError) as error:
-        raise InvalidData(f"{path.name}: not in the svmlight format ({error})") from None
-    return RawData(X, y)
-
-
-READERS = {".npz": read_npz, ".csv": read_csv, ".svm": read_svm}
+def scale(contexts: Contexts, scaling: str) -> Contexts:
+    """Return contexts with rows of unit l1 or l2 norm, or unchanged for "none"; tables with words have no norm."""
+    _check_scaling(scaling)
+    if scaling == "none":
+        return contexts
+    if sp.issparse(contexts):
+        return scale_rows(contexts, scaling)
+    if isinstance(contexts, np.ndarray):
+        return np.asarray(scale_rows(sp.csr_matrix(contexts), scaling).toarray())
+    raise InvalidData(f"scaling={scaling!r} is for rows of numbers, not for {_not_numbers(contexts)}; use 'none'")
 
 
-def read_file(path: Path, label: str | None = None) -> RawData:
-    """Read a file in the format that its ending names."""
-    ending = path.suffix.lower()
-    if ending not in READERS:
-        raise unknown_name("file ending", path.suffix, READERS)
-    return READERS[ending](path, label)
+def _check_scaling(scaling: str) -> None:
+    if scaling not in ("l1", "l2", "none"):
+        raise TaciturnError(f"scaling={scaling!r} is not allowed; 'l1', 'l2' or 'none' is")
 
 
-def read_edges(path: Path) -> NDArray[np.int64]:
-    """Read pairs of row indices (E, 2), from 0, one pair per line, split by comma or white space.
-
-    The first line may be a header.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidData(f"{path}: cannot be read as a list of edges ({error})") from None
-    pairs = []
-    for number, line in enumerate(lines, start=1):
-        cells = line.replace(",", " ").split()
-        if len(cells) == 2 and all(re.fullmatch(r"-?[0-9]{1,15}", cell) for cell in cells):
-            pairs.append([int(cell) for cell in cells])
-        elif cells and (number > 1 or re.search(r"[0-9]", line)):
-            raise InvalidData(f"{path.name}: line {number} is {line!r}; two row numbers are needed")
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+def _not_numbers(contexts: Any) -> str:
+    if not isinstance(contexts, Table):
+        return "texts"
+    column = next((column for column in contexts.columns if column.kind != "number"), None)
+    if column is None:
+        column = next(column for column in contexts.columns if column.missing)
+        return f"column {column.name!r} with missing values"
+    return f"column {column.name!r} of kind {column.kind!r}"
 
 
 def scale_rows(X: sp.csr_matrix, scaling: str) -> sp.csr_matrix:
     """Return X with rows of unit l1 or l2 norm, or unchanged for "none"; rows of zeros stay zero."""
+    _check_scaling(scaling)
     if scaling == "none":
         return X
-    if scaling not in ("l1", "l2"):
-        raise TaciturnError(f"scaling={scaling!r} is not allowed; 'l1', 'l2' or 'none' is")
     # Divide by the largest entry first: sums of very large or very small numbers overflow or underflow.
     X = _divide_rows(X, abs(X).max(axis=1).toarray().ravel())
     powers = abs(X) if scaling == "l1" else X.multiply(X)
@@ -161,6 +142,25 @@ def _divide_rows(X: sp.csr_matrix, sizes: NDArray[np.float64]) -> sp.csr_matrix:
     return sp.csr_matrix((X.data / per_entry, X.indices, X.indptr), shape=X.shape)
 
 
+def _right_arms(raw: RawData) -> tuple[list[Arm], Any]:
+    """Return the arms and the index of each row's right arm (N,)."""
+    if raw.labels is None:
+        rewards = np.asarray(raw.rewards)
+        if rewards.ndim != 2:
+            raise InvalidData(f"rewards have shape {rewards.shape}; one for each row and arm is needed")
+        return list(range(rewards.shape[1]) if raw.arms is None else raw.arms), np.argmax(rewards, axis=1)
+    if raw.arms is None:
+        return arms_of(raw.labels)
+    labels = np.asarray(raw.labels)
+    if labels.ndim == 1 and labels.dtype.kind in "US":
+        index = {str(arm): k for k, arm in enumerate(raw.arms)}
+        unknown = [label for label in labels.tolist() if label not in index]
+        if unknown:
+            raise InvalidData(f"the label {unknown[0]!r} is not one of the arms {', '.join(map(str, raw.arms))}")
+        labels = np.array([index[label] for label in labels.tolist()], dtype=np.int64)
+    return list(raw.arms), labels
+
+
 def arms_of(labels: Any) -> tuple[list[Arm], NDArray[np.int64]]:
     """Return the distinct labels as arms, and the index of each row's arm (N,).
 
@@ -169,7 +169,11 @@ def arms_of(labels: Any) -> tuple[list[Arm], NDArray[np.int64]]:
     """
     if np.ndim(labels) != 1:
         raise InvalidData(f"labels have shape {np.shape(labels)}; one per row is needed")
-    texts = [_label_text(label, row) for row, label in enumerate(labels)]
+    texts = [_label_text(label) for label in labels]
+    absent = [row for row, text in enumerate(texts) if text in MISSING]
+    if absent:
+        others = f", and {len(absent) - 1} more rows have none" if len(absent) > 1 else ""
+        raise InvalidData(f"the label of row {absent[0]} is {texts[absent[0]]!r}{others}; every row needs one")
     distinct = sorted(set(texts))
     whole = sorted(map(int, distinct)) if all(re.fullmatch("0|[1-9][0-9]*", text) for text in distinct) else None
     names: list[Any] = distinct if whole is None else list(map(str, whole))
@@ -178,46 +182,50 @@ def arms_of(labels: Any) -> tuple[list[Arm], NDArray[np.int64]]:
     return (list(range(len(names))) if whole == list(range(len(names))) else names), y
 
 
-def _label_text(label: Any, row: int) -> str:
+def _label_text(label: Any) -> str:
+    if not isinstance(label, str) and is_missing(label):
+        return "nan" if isinstance(label, float | np.floating) else "None"
     if isinstance(label, bytes):
         label = label.decode("utf-8", errors="replace")
     if isinstance(label, float | np.floating) and float(label).is_integer():
         label = int(label)
-    text = str(label).strip()
-    if not text or (isinstance(label, float | np.floating) and not np.isfinite(label)):
-        raise InvalidData(f"the label of row {row} is {str(label)!r}; every row needs one")
-    return text
+    return str(label).strip()
 
 
-def to_dataset(name: str, raw: RawData, *, scaling: str, source: str, arms: Sequence[Arm] | None = None) -> Dataset:
-    """Validate and scale raw data. With `arms` given, labels are indices of arms; otherwise labels name the arms."""
-    try:
-        X = scale_rows(_validate_features(raw.X), scaling)
-        names, y = arms_of(raw.labels) if arms is None else (list(arms), raw.labels)
-        if len(names) < 2:
-            raise InvalidData(f"all rows have the label {names[0]!r}; there must be at least 2 arms")  # noqa: TRY301
-    except InvalidData as error:
-        raise InvalidData(f"{name}: {error}") from None
-    return Dataset(name, X, y, names, raw.edges, raw.features, source)
-
-
-def _validate_features(given: Any) -> sp.csr_matrix:
+def validate_contexts(given: Any) -> Contexts:
+    """Return a float array or CSR matrix after its shape and values were validated; tables and texts as they are."""
+    if isinstance(given, Table | list):
+        return given
     if not sp.issparse(given) and np.ndim(given) != 2:
         raise InvalidData(f"X has shape {np.shape(given)}; a matrix with one row per observation is needed")
     if given.dtype.kind not in "biuf":
         raise InvalidData(f"X holds {given.dtype} values; numbers are needed")
+    if given.shape[0] == 0 or given.shape[1] == 0:
+        raise InvalidData(f"X has shape {given.shape}; at least one row and one column are needed")
+    if given.shape[1] > MAX_FEATURES:
+        raise InvalidData(f"X has {given.shape[1]} features; at most {MAX_FEATURES} are allowed")
+    return _validate_sparse(given) if sp.issparse(given) else _validate_dense(given)
+
+
+def _validate_dense(given: Any) -> NDArray[np.float64]:
+    X = np.ascontiguousarray(given, dtype=np.float64)
+    bad = np.argwhere(~(np.abs(X) <= LARGEST))
+    if len(bad):
+        row, column = bad[0].tolist()
+        raise _bad_value(row, column, X[row, column])
+    return X
+
+
+def _validate_sparse(given: Any) -> sp.csr_matrix:
     X = sp.csr_matrix(given, dtype=float)
     X.sum_duplicates()
     X.eliminate_zeros()
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InvalidData(f"X has shape {X.shape}; at least one row and one column are needed")
-    if X.shape[1] > MAX_FEATURES:
-        raise InvalidData(f"X has {X.shape[1]} features; at most {MAX_FEATURES} are allowed")
     bad = np.flatnonzero(~(np.abs(X.data) <= LARGEST))
     if bad.size:
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-        value = X.data[bad[0]]
-        raise InvalidData(
-            f"row {row}, column {X.indices[bad[0]]} holds {value}; a finite number is needed, of at most {LARGEST:g}"
-        )
+        raise _bad_value(row, int(X.indices[bad[0]]), X.data[bad[0]])
     return X
+
+
+def _bad_value(row: int, column: int, value: float) -> InvalidData:
+    return InvalidData(f"row {row}, column {column} holds {value}; a finite number is needed, of at most {LARGEST:g}")

@@ -25,6 +25,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.datasets.files import RawData, damaged_file
@@ -91,7 +92,8 @@ def read_warfarin(path: Path) -> RawData:
     columns += [_one_hot(patients, name, values) for name, values in GENOTYPES.items()]
     features = [name for _, names in columns for name in names]
     doses = np.array([float(row[DOSE]) for row in patients])
-    return RawData(np.hstack([block for block, _ in columns]), np.digitize(doses, [21.0, 49.0 + 1e-9]), None, features)
+    covariates = sp.csr_matrix(np.hstack([block for block, _ in columns]))
+    return RawData(covariates, np.digitize(doses, [21.0, 49.0 + 1e-9]), None, features)
 
 
 def _one_hot(

@@ -35,15 +35,17 @@ class Setting(NamedTuple):
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished run: its inputs, its result, and the versions that it ran on.
 
-    `constant_arm` is the arm that is right most often on this stream, and `constant_accuracy` the share of steps at
-    which it is right. `accuracy` is None where the run failed; `error` then holds one line and `details` the traceback.
-    `cut_short` says that `steps` left out a part of the stream.
+    `scaling` is that of the data's rows; the agent's own is in `params`. `constant_arm` is the arm that is right most
+    often on this stream, and `constant_accuracy` the share of steps at which it is right. `accuracy` is None where the
+    run failed; `error` then holds one line and `details` the traceback. `cut_short` says that `steps` left out a part
+    of the stream.
     """
 
     id: str
     dataset: str
     source: str
     fingerprint: str
+    scaling: str
     method: str
     preset: str | None
     params: dict[str, Any]

@@ -90,6 +90,7 @@ def _record(run: Run, outcome: Outcome) -> RunRecord:
         dataset=run.dataset.name,
         source=run.dataset.source,
         fingerprint=task.fingerprint,
+        scaling=run.dataset.scaling,
         method=task.method,
         preset=task.preset,
         params=run.params,

@@ -16,7 +16,7 @@ import msgspec
 from taciturn.contracts import Agent, Dataset
 from taciturn.errors import TaciturnError
 from taciturn.experiments.recorder import Setting, run_id
-from taciturn.registry import import_agent, is_import_path, make, unknown_name
+from taciturn.registry import import_agent, is_import_path, make, preset_file, unknown_name
 from taciturn.streams.delay import parse_delay
 from taciturn.streams.missing import parse_missing
 from taciturn.streams.stream import Stream
@@ -135,7 +135,10 @@ def expand(experiment: Experiment) -> list[Run]:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """An experiment as flags or a TOML file describe it, before data is loaded; the fields are the keys of the file."""
+    """An experiment as flags or a TOML file describe it, before data is loaded; the fields are the keys of the file.
+
+    Without `scaling`, rows are scaled as the preset's paper does, and not at all without a preset.
+    """
 
     data: list[str]
     methods: list[str]
@@ -144,10 +147,17 @@ class Spec:
     seeds: int = 10
     preset: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
-    scaling: str = "l1"
+    scaling: str | None = None
     label: str | None = None
     edges: str | None = None
     steps: int | None = None
+
+    @property
+    def row_scaling(self) -> str:
+        """How the rows of the data are scaled."""
+        if self.scaling is not None:
+            return self.scaling
+        return "none" if self.preset is None else str(preset_file(self.preset)["experiment"]["scaling"])
 
 
 def read_spec(path: Path) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def _spaces(folder: Path) -> Iterator[str]:
 
 
 def _runs(records: list[RunRecord]) -> str:
-    header = ("data", "method", "missing", "delay", "seed", "right", "steps", "seconds", "MB", "id", "error")
+    header = ("data", "method", "missing", "delay", "seed", "right", "steps", "seconds", "MB", "scaling", "id", "error")
     lines = [
         [
             record.dataset,
@@ -197,6 +197,7 @@ def _runs(records: list[RunRecord]) -> str:
             str(record.steps),
             f"{record.seconds:.2f}",
             "" if record.peak_memory_mb is None else f"{record.peak_memory_mb:.0f}",
+            tables.scaling_text(record),
             record.id,
             record.error or "",
         ]
@@ -209,7 +210,10 @@ def _provenance(folder: Path, records: list[RunRecord]) -> str:
     commands = "\n".join(read_commands(folder)) or "(not recorded)"
     versions = {name: value for record in records for name, value in record.versions.items()}
     params = {record.method: record.params for record in records}
-    sources = {record.dataset: f"{record.source}, fingerprint {record.fingerprint}" for record in records}
+    sources = {
+        record.dataset: f"{record.source}, scaling {record.scaling}, fingerprint {record.fingerprint}"
+        for record in records
+    }
     facts = {
         "versions": versions,
         "data": sources,

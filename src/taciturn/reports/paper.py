@@ -17,6 +17,7 @@ class Cell(NamedTuple):
     dataset: str
     silent: str
     method: str
+    scaling: str
     kind: RowKind
     runs: int
     ours: float
@@ -66,10 +67,10 @@ def _cell(table: str, row: Row, methods: dict[str, list[tuple[float, float]]]) -
     column = preset_file("paper")["experiment"]["missing"].index(row.missing.value)
     printed = (None, None) if row.kind == "constant arm" else methods[row.method][column]
     summary = (row.runs, row.mean, row.deviation)
-    return Cell(table, row.label, row.silent, row.method, row.kind, *summary, *printed)
+    return Cell(table, row.label, row.silent, row.method, row.scaling, row.kind, *summary, *printed)
 
 
-HEADER = ("silent", "method", "ours", "printed", "difference", "printed ± sd")
+HEADER = ("silent", "method", "ours", "printed", "difference", "printed ± sd", "scaling")
 TITLES = {"table1": "Table 1", "table2": "Table 2"}
 
 
@@ -86,7 +87,7 @@ def cell_texts(cell: Cell) -> list[str]:
     ours = f"{cell.ours:.1f}" + (f" ± {cell.ours_deviation:.1f}" if cell.runs > 1 else "")
     printed = "" if cell.printed is None else f"{cell.printed:.1f} ± {cell.printed_deviation:.1f}"
     difference = "" if cell.difference is None else f"{cell.difference:+.1f}"
-    return [cell.silent, cell.method, ours, printed, difference, cell.verdict]
+    return [cell.silent, cell.method, ours, printed, difference, cell.verdict, cell.scaling]
 
 
 def comparison_tables(cells: Sequence[Cell]) -> Iterator[Table]:

@@ -15,8 +15,8 @@ RowKind = Literal["method", "reference", "constant arm"]
 class Row(NamedTuple):
     """The accuracy of one method on a data set and setting, in percent: mean and standard deviation over seeds.
 
-    `label` is the data set as shown, `dataset` its name. The row of the constant arm was not run, so its times are
-    None.
+    `label` is the data set as shown, `dataset` its name, `scaling` that of the data's rows and of the agent. The row of
+    the constant arm was not run, so it has no scaling and its times are None.
     """
 
     label: str
@@ -24,6 +24,7 @@ class Row(NamedTuple):
     missing: Setting
     delay: Setting
     method: str
+    scaling: str
     kind: RowKind
     runs: int
     mean: float
@@ -60,11 +61,11 @@ def dataset_labels(records: Sequence[RunRecord]) -> dict[str, str]:
 def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
     """Return the rows in the order in which the settings first appear, the best constant arm first in each."""
     labels = dataset_labels(records)
-    groups: dict[tuple[str, str, str], dict[str, list[RunRecord]]] = {}
+    groups: dict[tuple[str, str, str], dict[tuple[str, str], list[RunRecord]]] = {}
     for record in records:
         if record.error is None:
             methods = groups.setdefault((record.fingerprint, record.missing, record.delay), {})
-            methods.setdefault(record.method, []).append(record)
+            methods.setdefault((record.method, scaling_text(record)), []).append(record)
     rows = []
     for (fingerprint, _, _), methods in groups.items():
         rows.append(_constant_row(labels[fingerprint], [record for group in methods.values() for record in group]))
@@ -79,11 +80,12 @@ def _constant_row(label: str, group: list[RunRecord]) -> Row:
 
 def _method_row(label: str, group: list[RunRecord]) -> Row:
     method = group[0].method
+    scaling = scaling_text(group[0])
     kind: RowKind = "reference" if method in METHODS and METHODS[method].reference else "method"
     row = _row(label, group[0], method, kind, [100 * (record.accuracy or 0.0) for record in group])
     seconds = float(np.mean([record.seconds for record in group]))
     per_step = 1000 * sum(record.seconds for record in group) / sum(record.steps for record in group)
-    return row._replace(seconds=seconds, step_milliseconds=per_step)
+    return row._replace(scaling=scaling, seconds=seconds, step_milliseconds=per_step)
 
 
 def _row(label: str, record: RunRecord, method: str, kind: RowKind, percents: list[float]) -> Row:
@@ -94,6 +96,7 @@ def _row(label: str, record: RunRecord, method: str, kind: RowKind, percents: li
         missing=record.missing_setting,
         delay=record.delay_setting,
         method=method,
+        scaling="",
         kind=kind,
         runs=len(percents),
         mean=float(np.mean(percents)),
@@ -109,7 +112,7 @@ def mark_down(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
 
 
-HEADER = ("data", "silent", "method", "right", "seeds", "seconds", "ms per step")
+HEADER = ("data", "silent", "method", "right", "seeds", "seconds", "ms per step", "scaling")
 
 
 def row_texts(rows: Sequence[Row]) -> list[list[str]]:
@@ -123,6 +126,7 @@ def row_texts(rows: Sequence[Row]) -> list[list[str]]:
             str(row.runs),
             "" if row.seconds is None else f"{row.seconds:.1f}",
             "" if row.step_milliseconds is None else f"{row.step_milliseconds:.2f}",
+            row.scaling,
         ]
         for row in rows
     ]
@@ -143,7 +147,8 @@ def accuracy_table(records: Sequence[RunRecord]) -> Table:
     best = best_rows(rows)
     table = Table(box=None, header_style="bold")
     for i, column in enumerate(HEADER):
-        table.add_column(column, justify="right" if i > 2 else "left", no_wrap=i > 2, overflow="fold")
+        is_number = 3 <= i <= 6
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row, texts in zip(rows, row_texts(rows), strict=True):
         is_best = row.mean == best[row.group].mean
         table.add_row(*texts, style="bold" if is_best else None if row.kind == "method" else "dim")
@@ -158,13 +163,14 @@ def accuracy_markdown(rows: Sequence[Row]) -> str:
 def accuracy_latex(rows: Sequence[Row]) -> str:
     """Return the rows as a LaTeX table, the best of each group in bold."""
     best = best_rows(rows)
-    lines = [r"\begin{tabular}{lllr}", r"\toprule", r"Data & Silent & Method & Right (\%) \\", r"\midrule"]
+    header = r"Data & Silent & Method & Right (\%) & Scaling \\"
+    lines = [r"\begin{tabular}{lllrl}", r"\toprule", header, r"\midrule"]
     for row in rows:
         right = f"{row.mean:.1f}" + (rf" $\pm$ {row.deviation:.1f}" if row.runs > 1 else "")
         if row.mean == best[row.group].mean:
             right = rf"\textbf{{{right}}}"
         cells = [_latex(text) for text in (row.label, row.silent, row.method)]
-        lines.append(" & ".join([*cells, right]) + r" \\")
+        lines.append(" & ".join([*cells, right, _latex(row.scaling)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
@@ -172,6 +178,14 @@ def _latex(text: str) -> str:
     for sign in ("\\", "%", "_", "&", "#", "$"):
         text = text.replace(sign, "\\" + sign if sign != "\\" else r"\textbackslash ")
     return text
+
+
+def scaling_text(record: RunRecord) -> str:
+    """Return how the data's rows and the agent scaled: "l1 rows, agent l1", "agent auto" or "none"."""
+    parts = [] if record.scaling == "none" else [f"{record.scaling} rows"]
+    agent = record.params.get("scaling", "none")
+    parts += [] if agent == "none" else [f"agent {agent}"]
+    return ", ".join(parts) or "none"
 
 
 def silent_text(missing: Setting, delay: Setting) -> str:

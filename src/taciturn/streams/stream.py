@@ -61,13 +61,20 @@ class Stream(Displayed):
         rest = order_rng.permutation(np.delete(np.arange(len(dataset.y)), start))
         self.order = np.concatenate([start, rest[:steps]])
         """The data set's row at each position of the stream, the labelled start first."""
-        self._contexts = sp.csr_matrix(dataset.X[self.order])
-        self._contexts.sort_indices()
+        self._sparse = self._matrix(self.order) if sp.issparse(dataset.contexts) else None
         self._truth = dataset.y[self.order]
         self._index = {name: k for k, name in enumerate(dataset.arms)}
-        self._silence = MECHANISMS[self.mechanism](self._contexts[arms:], self.rate, silence_rng)
+        # Only silence by context looks at the contexts, and words take time to become a matrix.
+        matrix = self._matrix(self.order[arms:]) if self.mechanism == "context" else sp.csr_matrix((len(self), 1))
+        self._silence = MECHANISMS[self.mechanism](matrix, self.rate, silence_rng)
         self._delays = draw_delays(delay, len(self), delay_rng)
         self._earlier_neighbors = None if dataset.edges is None else self._neighbors(dataset.edges)
+
+    def _matrix(self, rows: NDArray[np.int64]) -> sp.csr_matrix:
+        """Return rows of the data set as a CSR matrix with sorted columns."""
+        matrix = sp.csr_matrix(self.dataset.X[rows])
+        matrix.sort_indices()
+        return matrix
 
     def _neighbors(self, edges: Any) -> list[tuple[int, ...]]:
         """Return, for each position, the earlier positions that an edge connects it to."""
@@ -109,13 +116,17 @@ class Stream(Displayed):
 
     @property
     def start(self) -> LabelledStart:
-        """One labelled row per arm, at positions 0 to K−1."""
+        """One labelled row per arm, at positions 0 to K−1: a matrix where the contexts are one, otherwise a list."""
         arms = len(self.arms)
         edges = None
         if self._earlier_neighbors is not None:
             pairs = [(a, b) for b in range(arms) for a in self._earlier_neighbors[b]]
             edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-        return LabelledStart(self._contexts[:arms], list(self.arms), edges)
+        if self._sparse is not None:
+            return LabelledStart(self._sparse[:arms], list(self.arms), edges)
+        contexts = [self._context(position) for position in range(arms)]
+        is_matrix = isinstance(self.dataset.contexts, np.ndarray)
+        return LabelledStart(np.array(contexts) if is_matrix else contexts, list(self.arms), edges)
 
     def __len__(self) -> int:
         """Return the number of rounds, without the labelled start."""
@@ -123,13 +134,19 @@ class Stream(Displayed):
 
     def __iter__(self) -> Iterator[Round]:
         """Yield the rounds in order."""
-        indptr, columns, values = self._contexts.indptr, self._contexts.indices, self._contexts.data
-        width = self._contexts.shape[1]
         for position in range(len(self.arms), len(self.order)):
-            span = slice(indptr[position], indptr[position + 1])
-            parts = (values[span].copy(), columns[span].copy(), np.array([0, span.stop - span.start], np.int32))
             neighbors = None if self._earlier_neighbors is None else self._earlier_neighbors[position]
-            yield Round(position, sp.csr_matrix(parts, shape=(1, width)), neighbors)
+            yield Round(position, self._context(position), neighbors)
+
+    def _context(self, position: int) -> Any:
+        """Return the context at a position: an array (D,), a CSR matrix (1, D), a mapping or a text, and a copy."""
+        if self._sparse is None:
+            context: Any = self.dataset.contexts[int(self.order[position])]
+            return context.copy() if isinstance(context, np.ndarray) else context
+        span = slice(*self._sparse.indptr[position : position + 2])
+        values, columns = self._sparse.data[span].copy(), self._sparse.indices[span].copy()
+        parts = (values, columns, np.array([0, len(values)], np.int32))
+        return sp.csr_matrix(parts, shape=(1, self._sparse.shape[1]))
 
     def is_right(self, round: Round, arm: Arm) -> bool:
         """Whether an `arm` is the right one in a `round`; for evaluation only."""
