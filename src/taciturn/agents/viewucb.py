@@ -16,7 +16,7 @@ from taciturn.agents.parts.view_weights import ViewWeights
 from taciturn.agents.table import REWARDED, RowStore
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
-from taciturn.kernels import ridge, views
+from taciturn.kernels import views
 from taciturn.validate import check_number
 
 MAX_REWARDS_FITTED = 4096
@@ -25,8 +25,16 @@ MAX_REWARDS_FITTED = 4096
 SHARED_AT_ONCE = 256
 """How many wrong answers get soft labels at a time, so that what that takes does not grow with the contexts."""
 
+WIDTH_ENTRIES = 2**25
+"""How large the matrices A_k of all arms are together; contexts of more features are folded for their widths alone."""
+
 ABSENT = -1e3
 """The view scores of an arm that was not there: a probability of zero."""
+
+
+def max_width_of_widths(n_arms: int) -> int:
+    """Over how many features the widths of so many arms are kept: all of K matrices have `WIDTH_ENTRIES` at most."""
+    return int(2 ** np.clip(np.floor(np.log2(WIDTH_ENTRIES / n_arms) / 2), 6, 15))
 
 
 def unit_row(row: SparseRow) -> SparseRow:
@@ -115,7 +123,8 @@ class ViewUCB(BaseAgent):
         self._view_scores = table.column("view_scores", np.float32, n_views, "arm", fill=np.nan, new_arm=ABSENT)
         self._unit = UnitRows(self._contexts)
         self._graph = NodeGraph(self._unit, self.neighbors)
-        self._ridge = ArmRidge(self._unit, self._lifecycle, self.ridge)
+        width = max_width_of_widths(len(self._arm_names))
+        self._ridge = ArmRidge(self._unit, self._lifecycle, self.ridge, max_width=width, linear=False)
         self._view_weights = ViewWeights(n_views, exclusive=self.one_right_arm)
         self._solver = CGSolver(
             table,
@@ -163,8 +172,7 @@ class ViewUCB(BaseAgent):
         np.clip(s, -1.0, 1.0, out=s)  # cosines, but for rounding and for scales that are a little older than the graph
         self._view_scores.data[node] = s
         p = views.combine(s, weights.beta.data, weights.bias.data, exclusive=self.one_right_arm)
-        _, spreads = ridge.scores(self._ridge.state, *contexts[node])
-        return p, self.alpha * np.sqrt(spreads)
+        return p, self._ridge.scores(contexts[node], self.alpha)[1]
 
     def _learn(self, example: Example) -> None:
         node, arm, n_arms = example.node, example.arm, len(example.mask)

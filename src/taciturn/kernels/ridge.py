@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.kernels.jit import fast_kernel
+from taciturn.kernels.jit import fast_kernel, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -89,6 +89,24 @@ def with_arm(state: RidgeState, like: int | None) -> RidgeState:
         if like is not None:
             new[arms] = old[like]
     return more
+
+
+@kernel
+def fold(columns: Columns, values: Floats, width: int) -> tuple[Columns, Floats]:
+    """A row over `width` features: a column beyond them adds to one of them, with a sign, both by a hash of it."""
+    folded = np.zeros(width)
+    used = np.zeros(width, np.bool_)
+    for entry in range(columns.shape[0]):
+        column, value = columns[entry], values[entry]
+        if column >= width:
+            mixed = np.uint64(column) * np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+            value = value if mixed & np.uint64(1) else -value
+            column = np.int32((mixed >> np.uint64(33)) % np.uint64(width))
+        folded[column] += value
+        used[column] = True
+    kept = np.flatnonzero(used)
+    return kept.astype(np.int32), folded[kept]
 
 
 def rescaled(state: RidgeState, columns: Ints, block: Floats) -> RidgeState:

@@ -36,18 +36,37 @@ class ArmRidge(Part):
         lifecycle: what was learned so far, for the rare undo that must learn an arm afresh.
         ridge_weight: λ.
         imputed: whether imputed rewards are learned too.
+        max_width: features beyond so many are folded onto these, with a sign, by a hash; None folds none.
+        linear: whether rows move linearly when they are rescaled; otherwise all examples are learned anew.
     """
 
-    def __init__(self, contexts: RowStore, lifecycle: Lifecycle, ridge_weight: float, *, imputed: bool = True) -> None:
+    def __init__(
+        self,
+        contexts: RowStore,
+        lifecycle: Lifecycle,
+        ridge_weight: float,
+        *,
+        imputed: bool = True,
+        max_width: int | None = None,
+        linear: bool = True,
+    ) -> None:
         super().__init__()
         self._contexts, self._lifecycle = contexts, lifecycle
+        self._max_width, self._linear = max_width, linear
         self._ridge_weight, self._imputed = ridge_weight, imputed
         self.state = ridge.new_state(0, 0, ridge_weight)
         self._copied = np.zeros(0, np.bool_)  # arms that began with the evidence of another
 
+    def _folded(self, row: SparseRow) -> SparseRow:
+        """The row over at most `max_width` features."""
+        width = self._max_width
+        if width is None or not len(row.columns) or row.columns[-1] < width:
+            return row
+        return SparseRow(*ridge.fold(*row, width))
+
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""
-        means, spreads = ridge.scores(self.state, *row)
+        means, spreads = ridge.scores(self.state, *self._folded(row))
         return means / self._lengths() if normalize_theta else means, alpha * np.sqrt(spreads)
 
     def scores_batch(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool = False) -> list[Scores]:
@@ -74,13 +93,16 @@ class ArmRidge(Part):
     def learn(self, example: Example) -> None:
         """``A_k += xxᵀ, b_k += targets_k · x`` for the arms that an example labels."""
         if self._imputed or not example.imputed:
-            ridge.update(self.state, *self._contexts[example.node], example.targets, example.mask, 1.0)
+            self._update(example, example.mask)
+
+    def _update(self, example: Example, mask: NDArray[np.bool_]) -> None:
+        ridge.update(self.state, *self._folded(self._contexts[example.node]), example.targets, mask, 1.0)
 
     def unlearn(self, example: Example) -> None:
         """``A_k −= xxᵀ, b_k −= targets_k · x``; where that is not safe, learn an arm's other examples afresh."""
         if example.imputed and not self._imputed:
             return
-        row = self._contexts[example.node]
+        row = self._folded(self._contexts[example.node])
         n_arms = len(example.mask)
         shares = ridge.scores(self.state, *row)[1][:n_arms]
         size = (row.values**2).sum() * self.state.scale[0]
@@ -90,26 +112,32 @@ class ArmRidge(Part):
         relearn = np.zeros(len(self.state.theta), np.bool_)
         relearn[:n_arms] = example.mask & ~safe
         if relearn.any():
-            ridge.clear(self.state, np.flatnonzero(relearn))
-            for other in self._lifecycle.examples():
-                if self._imputed or not other.imputed:
-                    mask = other.mask & relearn[: len(other.mask)]
-                    ridge.update(self.state, *self._contexts[other.node], other.targets, mask, 1.0)
+            self._relearn(relearn)
+
+    def _relearn(self, arms: NDArray[np.bool_]) -> None:
+        """Learn some arms afresh from all examples that are held."""
+        ridge.clear(self.state, np.flatnonzero(arms))
+        for example in self._lifecycle.examples():
+            if self._imputed or not example.imputed:
+                self._update(example, example.mask & arms[: len(example.mask)])
 
     @property
     def theta(self) -> NDArray[np.float64]:
         """``θ`` (K, D), as a copy."""
         return self.state.theta.copy()
 
+    def _width(self, n_features: int) -> int:
+        return n_features if self._max_width is None else min(n_features, self._max_width)
+
     def allocate(self, n_arms: int, n_features: int) -> None:
         """``A_k = λI``."""
-        self.state = ridge.new_state(n_arms, n_features, self._ridge_weight)
+        self.state = ridge.new_state(n_arms, self._width(n_features), self._ridge_weight)
         self._copied = np.zeros(n_arms, np.bool_)
 
     def add_features(self, n_features: int) -> None:
         """Extend all arms, with spare features so that few extensions copy."""
-        if n_features > self.state.theta.shape[1]:
-            self.state = ridge.widened(self.state, _width_after_growth(n_features))
+        if self._width(n_features) > self.state.theta.shape[1]:
+            self.state = ridge.widened(self.state, self._width(_width_after_growth(n_features)))
 
     def add_arm(self, like: int | None) -> None:
         """One arm more, with the evidence of another or with none."""
@@ -117,14 +145,20 @@ class ArmRidge(Part):
         self._copied = np.append(self._copied, like is not None)
 
     def rescale(self, change: Change) -> None:
-        """``A' = λI + S(A − λI)Sᵀ`` and ``b' = S b``: what all contexts so far taught, also those that are gone."""
-        self.state = ridge.rescaled(self.state, change.slots, change.block)
+        """``A' = λI + S(A − λI)Sᵀ`` and ``b' = S b``: what all contexts so far taught, also those that are gone.
+
+        Where rows do not move linearly, what is held is learned anew.
+        """
+        if self._linear:
+            self.state = ridge.rescaled(self.state, change.slots, change.block)
+        else:
+            self._relearn(~self._copied)
 
     def nbytes(self, sizes: Sizes) -> float:
         """K inverses of D × D, their pending updates and θ, with spare features if some were added later."""
-        width, before = sizes.features, self.state.theta.shape[1]
+        width, before = self._width(sizes.features), self.state.theta.shape[1]
         if before:
-            width = before if width <= before else _width_after_growth(width)
+            width = before if width <= before else self._width(_width_after_growth(width))
         return 8.0 * sizes.arms * width * (width + ridge.BLOCK + 1)
 
     def working_nbytes(self, sizes: Sizes) -> float:
@@ -147,7 +181,7 @@ class ArmRidge(Part):
         shapes = ((1,), matrices, per_arm, updates, (n_arms, block), per_arm, (n_arms, width))
         for array, wanted, shape in zip(held, ridge.new_state(0, 0, 1.0), shapes, strict=True):
             require(is_array(array, wanted.dtype, *shape), "the regressions do not fit")
-        require(width >= n_features and (held.folds >= 0).all(), "the regressions are not sound")
+        require(width >= self._width(n_features) and (held.folds >= 0).all(), "the regressions are not sound")
         require(
             in_range(held.counts, 0, block) and is_array(state["copied"], np.bool_, n_arms),
             "the counts of the regressions do not fit",
