@@ -121,7 +121,7 @@ def test_ten_thousand_arms_are_counted_and_the_first_few_named():
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_agent_shows_its_class_arms_changed_settings_features_and_decisions(name):
-    agent = AGENTS[name](arms=ARMS, seed=7, epsilon=0.25)
+    agent = AGENTS[name](arms=ARMS, seed=7, epsilon=0.25, scaling="none")  # naive Bayes takes no negative features
     assert "none yet" in repr(agent)
     X = contexts(8)
     agent.warm_start(X[:3], ARMS)
@@ -139,12 +139,12 @@ def test_an_agent_shows_its_class_arms_changed_settings_features_and_decisions(n
         assert f"{X.shape[1]} by position" in shown
 
 
-def test_an_agent_says_how_many_arms_are_retired_and_that_features_have_names():
+def test_an_agent_says_how_many_arms_are_retired_and_of_which_kinds_the_columns_are():
     agent = taciturn.LinUCB(arms=ARMS)
-    agent.decide({"late": 1.0})
+    agent.decide({"late": 1.0, "age": 41, "country": "DE", "note": "where is my parcel", "tags": ["web"]})
     agent.retire_arm("left")
     assert "(1 retired)" in repr(agent)
-    assert "1 by name" in repr(agent)
+    assert f"{agent.n_features} of 2 numbers, 1 category, 1 text, 1 tags" in repr(agent)
     assert "settings   defaults" in repr(agent)
 
 

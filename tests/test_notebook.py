@@ -63,6 +63,7 @@ def test_every_object_is_shown_as_html(executed):
     for source, wanted in (
         ("taciturn.ViewUCB(", "3: &#x27;refund&#x27;, &#x27;order&#x27;, &#x27;human&#x27;"),
         ("silent.id, None", "1 rewarded, 1 silent"),
+        ("silent.id, None", "of 1 category, 1 number, 1 text"),
         ("decision = ", "<strong>Decision 0: "),
         ("explain", "<strong>Why decision 1"),
         ("health", "<strong>Health after 2 decisions"),

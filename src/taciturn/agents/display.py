@@ -2,14 +2,18 @@
 
 import inspect
 import re
+from collections import Counter
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any
 
 from taciturn.display import Summary, brief, counted, counts
+from taciturn.features.schema import CATEGORY, DATE, NUMBER, TEXT, VECTOR
 from taciturn.validate import shown
 
 if TYPE_CHECKING:
     from taciturn.agents.base import BaseAgent
+
+PLURALS = {NUMBER: "numbers", CATEGORY: "categories", TEXT: "texts", DATE: "dates", VECTOR: "vectors"}
 
 MAX_SETTINGS = 12
 """How many parameters that differ from their defaults are shown."""
@@ -28,10 +32,14 @@ def summary(agent: "BaseAgent") -> Summary:
 
 
 def describe_features(agent: "BaseAgent") -> str:
-    """What the contexts consist of: how many features, by name or by position."""
+    """How many features the contexts have, and of which kinds their named columns are."""
     if not agent.n_features:
         return "none yet"
-    return f"{agent.n_features} by {'position' if agent.feature_names is None else 'name'}"
+    if agent.feature_names is None:
+        return f"{agent.n_features} by position"
+    kinds = Counter(agent.feature_kinds.values())
+    named = ", ".join(f"{count} {kind if count == 1 else PLURALS.get(kind, kind)}" for kind, count in kinds.items())
+    return f"{agent.n_features} of {named}"
 
 
 def _settings(agent: "BaseAgent") -> str:

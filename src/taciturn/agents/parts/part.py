@@ -202,7 +202,7 @@ class Part:
             part.keep(nodes)
 
     def rescale(self, change: Change) -> None:
-        """The features of all contexts have moved linearly, ``x' = S x``, and the contexts are those of now.
+        """The features of all contexts have moved linearly by a `change`, ``x' = S x``; the contexts are those of now.
 
         What was learned must follow, so that it says the same of the moved contexts.
         """
