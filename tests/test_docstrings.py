@@ -22,7 +22,7 @@ def public_callables():
     found |= {f"ope.{name}": thing for name, thing in vars(ope).items() if _is_own(name, thing, ope.__name__)}
     for name, kind in list(found.items()):
         if inspect.isclass(kind):
-            own = {method: getattr(kind, method) for method in vars(kind)}  # inherited ones stand with their class
+            own = {method: getattr(kind, method, None) for method in vars(kind)}  # inherited ones: see there
             found |= {f"{name}.{method}": thing for method, thing in own.items() if _is_method(thing)}
     return {name: thing for name, thing in found.items() if "._" not in name}
 
