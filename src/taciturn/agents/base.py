@@ -634,7 +634,7 @@ class BaseAgent(Displayed, ABC):
         """All that a file holds of an agent; arrays are live, so copy what you keep. The keys are the file format."""
         table, parts = self._table, self._parts  # which add their columns to the table
         return {
-            "params": self.params,
+            "params": self.params | {"features": Features.of(self.features).saved()},
             "arm_names": self._arm_names,
             "intake": self._intake.state_dict(),
             "table": {"next_id": table.next_id, "columns": table.state_dict()},
@@ -686,6 +686,8 @@ def _without_scale(state: dict[str, Any]) -> dict[str, Any]:
         "n_inputs": None if names is not None else n_features or None,
         "names": names,
         "is_number": np.ones(len(names or ()), np.bool_),
+        "frequency": np.zeros(len(names or ()), np.int64),
+        "n_texts": 0,
         "kinds": dict.fromkeys(names or (), NUMBER),
     }
     intake = {"reader": reader, "contexts": state["table"]["contexts"], "scale": None}

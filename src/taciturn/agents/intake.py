@@ -1,6 +1,5 @@
 """From contexts as users give them to the rows that an agent learns from: read, scaled, and moved with the scale."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -87,12 +86,12 @@ class Intake:
             return
         is_first = scaler.n_columns == 0
         if is_first or new:
-            scaler = copy.deepcopy(scaler)
+            scaler = scaler.copy()
             is_number = np.ones(n_features, np.bool_) if by_position else np.array(new, np.bool_)
             if is_first:
                 scaler.begin(by_position=by_position, is_number=is_number)
             scaler.add_columns(is_number)
-        self._make_room(scaler.n_slots, rows)
+        self._make_room(scaler.make_width(), rows)
         self.scaler, self.raw.n_features = scaler, n_features
 
     def append(self, row: SparseRow, state: int, time: float, evict_order: float) -> int:
@@ -101,9 +100,9 @@ class Intake:
             return self._table.append(row, state, time, evict_order)
         raw = self.scaler.bounded(row)
         if self.scaler.is_new(raw):
-            scaler = copy.deepcopy(self.scaler)
+            scaler = self.scaler.copy()
             scaler.open_slots(raw)
-            self._make_room(scaler.n_slots, [raw])
+            self._make_room(scaler.make_width(), [raw])
             self.scaler = scaler
         node = self._table.append(self.scaler.scaled(raw), state, time, evict_order)
         self.raw.append(raw)
@@ -136,9 +135,9 @@ class Intake:
         if self.scaler is None or not self.scaler.is_due:
             return None
         if self.scaler.lacks_bins:
-            scaler = copy.deepcopy(self.scaler)
+            scaler = self.scaler.copy()
             scaler.open_bins(self.raw.rows, self._table.next_id)
-            self._make_room(scaler.n_slots, [])
+            self._make_room(scaler.make_width(), [])
             self.scaler = scaler
         change = self.scaler.renew(self.raw.rows)
         if change is not None:
@@ -170,6 +169,6 @@ class Intake:
         if self.scaler is None:
             return n_columns
         self.scaler.load_state_dict(state["scale"], n_columns)
-        self._table.contexts.n_features = self.scaler.n_slots if n_columns else 0
+        self._table.contexts.n_features = self.scaler.width
         self._scale_all(self.scaler)
         return self._table.contexts.n_features

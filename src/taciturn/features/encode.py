@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from taciturn.contracts import SparseRow
 from taciturn.errors import InvalidContext
 from taciturn.features.containers import all_contexts, one_context
+from taciturn.features.embed import Embedder, embedder
 from taciturn.features.schema import (
     CATEGORY,
     IGNORED,
@@ -25,7 +26,7 @@ from taciturn.features.schema import (
     is_missing,
     kind_of,
 )
-from taciturn.features.text import words_and_pairs
+from taciturn.features.text import terms_of
 from taciturn.kernels.select import first_invalid, nonzeros
 from taciturn.validate import LARGEST, LARGEST_SCALED, shown
 
@@ -47,6 +48,7 @@ class Reading(NamedTuple):
     n_features: int
     new_names: dict[Hashable, bool]  # features, and whether each is a number
     new_kinds: dict[Hashable, str]  # of columns of the context
+    terms: tuple[int, ...]  # the columns of words in its texts
     n_inputs: int | None  # the length of a context without names
 
 
@@ -69,7 +71,10 @@ class ContextReader:
         self.n_inputs: int | None = None  # of contexts that go by position; None where they have names
         self.names: dict[Hashable, int] | None = None  # the column of each feature, where they have names
         self.is_number: list[bool] = []  # for each feature that has a name
+        self.frequency: list[int] = []  # how many texts had it, for each
+        self.n_texts = 0
         self.kinds: dict[Hashable, str] = dict(self.features.kinds.items())
+        self._embedder: Embedder | None = None
 
     @property
     def n_features(self) -> int | None:
@@ -81,11 +86,13 @@ class ContextReader:
         other = ContextReader(self.features, scaled=self.scaled)
         other.n_inputs, other.is_number, other.kinds = self.n_inputs, list(self.is_number), dict(self.kinds)
         other.names = None if self.names is None else dict(self.names)
+        other.frequency, other.n_texts = list(self.frequency), self.n_texts
+        other._embedder = self._embedder  # noqa: SLF001 - of the same class
         return other
 
     def read(self, context: Any) -> Reading:
         """Read one context, without remembering anything yet."""
-        given = one_context(context)
+        given: Any = context if type(context) is dict else one_context(context)
         if isinstance(given, Mapping) and not sp.issparse(given):  # some sparse formats are mappings too
             return self._read_named(given)
         if self.names is not None:
@@ -95,7 +102,7 @@ class ContextReader:
         row = SparseRow(columns, self._checked(columns, values, n_inputs))
         if self.n_inputs is not None and n_inputs != self.n_inputs:
             raise InvalidContext(f"the context has {n_inputs} features; this agent's contexts have {self.n_inputs}")
-        return Reading(row, n_inputs, {}, {}, n_inputs)
+        return Reading(row, n_inputs, {}, {}, (), n_inputs)
 
     def _by_position(self, array: Any) -> Mapping[Hashable, Any]:
         """A row of numbers for contexts that began as a list with words in it."""
@@ -113,12 +120,18 @@ class ContextReader:
         for name, is_number in reading.new_names.items():
             self.names[name] = len(self.names)
             self.is_number.append(is_number)
+            self.frequency.append(0)
         self.kinds |= reading.new_kinds
+        for column in reading.terms:
+            self.frequency[column] += 1
+        self.n_texts += bool(reading.terms)
 
     def read_all(self, contexts: Any) -> tuple[list[SparseRow], "ContextReader"]:
         """Read the rows of a batch, and return them with the reader that has accepted them."""
-        reader, rows = self.copy(), []
-        for i, context in enumerate(all_contexts(contexts)):
+        reader, rows, given = self.copy(), [], all_contexts(contexts)
+        if self.features.embed is not None:
+            self.embed(_texts_of(given))  # in one call; what is read below is held then
+        for i, context in enumerate(given):
             try:
                 reading = reader.read(context)
             except InvalidContext as error:
@@ -128,6 +141,12 @@ class ContextReader:
         if not rows:
             raise InvalidContext("there are no contexts")
         return rows, reader
+
+    def embed(self, texts: list[str]) -> NDArray[np.float32]:
+        """The vectors of some texts (n, d)."""
+        if self._embedder is None:
+            self._embedder = embedder(self.features.embed or "", allow_import=True)
+        return self._embedder.embed(texts) if texts else np.zeros((0, 0), np.float32)
 
     def _read_named(self, context: Mapping[Hashable, Any]) -> Reading:
         if self.n_inputs is not None:
@@ -158,6 +177,8 @@ class ContextReader:
             "n_inputs": self.n_inputs,
             "names": None if self.names is None else list(self.names),
             "is_number": np.array(self.is_number, np.bool_),
+            "frequency": np.array(self.frequency, np.int64),
+            "n_texts": self.n_texts,
             "kinds": dict(self.kinds),
         }
 
@@ -170,9 +191,15 @@ class ContextReader:
             raise ValueError("the names of the features do not fit")
         if names is not None and (n_inputs is not None or len(dict.fromkeys(names)) != len(names)):
             raise ValueError("the names of the features do not fit")
+        frequency, n_texts = state["frequency"], state["n_texts"]
+        if not isinstance(frequency, np.ndarray) or frequency.dtype != np.int64 or frequency.shape != numbers.shape:
+            raise ValueError("the frequencies of the features do not fit")
+        if type(n_texts) is not int or not (0 <= n_texts < 2**62 and ((frequency >= 0) & (frequency <= n_texts)).all()):
+            raise ValueError("the frequencies of the features are not counts")
         if not isinstance(kinds, dict) or not all(kind in KINDS for kind in kinds.values()):
             raise ValueError("the kinds of the features are not known")
         self.n_inputs, self.is_number, self.kinds = n_inputs, numbers.tolist(), dict(kinds)
+        self.frequency, self.n_texts = frequency.tolist(), n_texts
         self.names = None if names is None else {name: column for column, name in enumerate(names)}
 
 
@@ -187,30 +214,46 @@ class _NamedReading:
         self._new_names: dict[Hashable, bool] = {}
         self._opened: dict[Hashable, int] = {}
         self._new_kinds: dict[Hashable, str] = {}
+        self._terms: set[int] = set()
         self._count = 0
 
     def of(self, context: Mapping[Hashable, Any]) -> Reading:
         """Read all values."""
+        self._read_items(context, "", 1)
+        entries = sorted(self._entries.items())
+        columns, values = [column for column, _ in entries], [value for _, value in entries]
+        row = SparseRow(np.array(columns, np.int32), np.array(values, float))
+        n_features = len(self._names) + len(self._new_names)
+        return Reading(row, n_features, self._new_names, self._new_kinds, tuple(self._terms), None)
+
+    def _read_items(self, context: Mapping[Hashable, Any], prefix: str, depth: int) -> None:
+        """Read the values of a mapping; those of a nested one as `outer.inner`."""
         kinds, names, entries, largest = self._kinds, self._names, self._entries, self._reader.largest
-        for name, value in _flat(context):
-            kind = kinds.get(name)
-            if kind is NUMBER and type(value) is float and name in names and -largest <= value <= largest:
-                entries[names[name]] = value  # what most values are
+        for given, value in context.items():
+            name = f"{prefix}{given}" if prefix else given
+            kind, of = kinds.get(name), type(value)
+            if kind == NUMBER and (of is float or of is int or of is bool):  # what most values are
+                column = names.get(name)
+                if column is not None and -largest <= value <= largest:
+                    entries[column] = float(value)
+                    continue
+            elif kind == CATEGORY and of is str:
+                column = names.get(f"{name}={value}")
+                if column is not None:
+                    entries[column] = entries.get(column, 0.0) + 1.0
+                    continue
+            if of is not str and isinstance(value, Mapping):
+                if depth >= MAX_DEPTH:
+                    raise InvalidContext(f"feature {name!r} is nested more than {MAX_DEPTH} deep; less is needed")
+                self._read_items(value, f"{name}.", depth + 1)
             else:
                 self._read_value(name, value, kind)
-        n_features = len(names) + len(self._new_names)
-        columns = np.fromiter(entries, np.int32, len(entries))
-        values = np.fromiter(entries.values(), float, len(entries))
-        order = columns.argsort()
-        return Reading(SparseRow(columns[order], values[order]), n_features, self._new_names, self._new_kinds, None)
 
     def _read_value(self, name: Hashable, value: Any, known: str | None) -> None:
         self._count += 1
         if known == IGNORED:
             return
-        if name != name:  # noqa: PLR0124 - NaN
-            raise InvalidContext("a feature is named NaN, which is not equal to itself; give it another name")
-        if is_missing(value):
+        if value is None or is_missing(value):
             if known is not None and not (known == NUMBER and self._reader.scaled):
                 self._add(f"{name}?", 1.0)
             return
@@ -239,10 +282,14 @@ class _NamedReading:
 
     def _kind(self, name: Hashable, value: Any, known: str | None) -> str:
         """The kind of a column: as it is known, or as its first value says."""
+        if type(value) is str and known == TEXT:
+            return TEXT
         if known == CATEGORY and name in self._reader.features.kinds:
             return CATEGORY
         found = kind_of(name, value)
         if known is None:
+            if name != name:  # noqa: PLR0124 - NaN
+                raise InvalidContext("a feature is named NaN, which is not equal to itself; give it another name")
             if len(self._kinds) < self._max:
                 self._new_kinds[name] = found
             return found
@@ -264,7 +311,13 @@ class _NamedReading:
         )
 
     def _add(self, feature: Hashable, value: float, *, is_number: bool = False) -> None:
-        """Add to the entry of a feature, in a column of its own or, beyond `max_features`, in a shared one."""
+        """Add to the entry of a feature."""
+        column = self._column(feature, is_number=is_number)
+        self._entries[column] = self._entries.get(column, 0.0) + value
+        self._count += 1
+
+    def _column(self, feature: Hashable, *, is_number: bool = False) -> int:
+        """The column of a feature: one of its own or, beyond `max_features`, a shared one."""
         column = self._names.get(feature)
         if column is None:
             column = self._opened.get(feature)
@@ -275,8 +328,7 @@ class _NamedReading:
             else:
                 self._opened[feature] = column
                 self._new_names[feature] = is_number
-        self._entries[column] = self._entries.get(column, 0.0) + value
-        self._count += 1
+        return column
 
     def _shared_column(self, feature: Hashable) -> int:
         """The column of a feature that has none of its own, chosen by a hash of its name; numbers share none."""
@@ -288,9 +340,25 @@ class _NamedReading:
         raise InvalidContext(f"feature {feature!r} is one too many: max_features={self._max} numbers have columns")
 
     def _add_text(self, name: Hashable, value: Any) -> None:
-        text = value if isinstance(value, str) else str(value)
-        for word, weight in words_and_pairs(text).items():
-            self._add(f"{name}:{word}", weight)
+        """Words, pairs and stems, each weighted by how rare it was in the texts so far; of unit length together.
+
+        With an embedding, its vector.
+        """
+        if self._reader.features.embed is not None:
+            self._add_vector(name, self._reader.embed([str(value)])[0].tolist())
+            return
+        weights: dict[int, float] = {}
+        n_texts, frequency = self._reader.n_texts, self._reader.frequency
+        for term, weight in terms_of(value if isinstance(value, str) else str(value)).items():
+            column = self._column(f"{name}:{term}")
+            known = frequency[column] if column < len(frequency) else 0
+            rarity = 1.0 + math.log((1 + n_texts) / (1 + known))
+            weights[column] = weights.get(column, 0.0) + weight * rarity
+        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        for column, weight in weights.items():
+            self._entries[column] = self._entries.get(column, 0.0) + weight / length
+        self._terms.update(weights)
+        self._count += len(weights)
 
     def _add_date(self, name: Hashable, value: Any) -> None:
         """Days since 1970 as a number, the weekday, and the times of the day and of the year as points on a circle."""
@@ -313,15 +381,13 @@ def needed(largest: float) -> str:
     return f"a finite number is needed, of at most {largest:g}"
 
 
-def _flat(context: Mapping[Hashable, Any], prefix: str = "", depth: int = 1) -> Iterator[tuple[Hashable, Any]]:
-    """All names and values; those of a nested mapping as `outer.inner`."""
-    for name, value in context.items():
-        if type(value) is dict or isinstance(value, Mapping):
-            if depth >= MAX_DEPTH:
-                raise InvalidContext(f"feature {prefix}{name!s} is nested more than {MAX_DEPTH} deep; less is needed")
-            yield from _flat(value, f"{prefix}{name}.", depth + 1)
-        else:
-            yield (f"{prefix}{name}" if prefix else name), value
+def _texts_of(contexts: Sequence[Any]) -> list[str]:
+    """All texts in a batch that may be embedded: plain ones, and values of several words."""
+    found: dict[str, None] = {}
+    for context in contexts:
+        values = context.values() if isinstance(context, Mapping) else (context,)
+        found |= {value: None for value in values if isinstance(value, str) and not is_missing(value)}
+    return list(found)
 
 
 def _word(value: Any) -> str:

@@ -43,7 +43,13 @@ MAX_BINS, MAX_BINS_EACH, MIN_BINS_EACH = 64, 8, 3
 
 MAX_ROWS = 2**62
 
-COUNTS = {"n_rows": "n_rows", "n_slots": "n_slots", "renewed_at": "_renewed_at", "binned_from": "binned_from"}
+COUNTS = {
+    "n_rows": "n_rows",
+    "n_slots": "n_slots",
+    "width": "width",
+    "renewed_at": "_renewed_at",
+    "binned_from": "binned_from",
+}
 """Counts in a file, and the attributes that hold them."""
 
 NO_BINS = scale.Bins(np.zeros(0, np.int32), np.zeros((0, MAX_BINS_EACH - 1)), np.zeros(0, np.int32))
@@ -64,11 +70,25 @@ class Scaler:
         self.constant = False  # whether rows have the constant entry: where the first context had numbers
         self.n_rows = 0  # that were observed
         self.n_slots = 1
+        self.width = 0  # how many slots there is room for
         self._renewed_at = 0
         self._state = _new_state(0)
         self._bins = NO_BINS
         self.binned_from = MAX_ROWS  # the id of the first context that has bins
         self._expected = self._watched = np.zeros(0, np.int32)
+
+    def copy(self) -> "Scaler":
+        """A scaler that goes on independently."""
+        other = Scaler()
+        vars(other).update(vars(self))
+        vars(other)["_state"] = scale.ScaleState(**{name: getattr(self._state, name).copy() for name in TYPES})
+        return other
+
+    def make_width(self) -> int:
+        """How many slots there should be room for: with some to spare when more are needed than there were."""
+        if self.n_slots > self.width:
+            self.width = self.n_slots + (max(self.n_slots // 8, 16) if self.width else 0)
+        return self.width
 
     # Columns.
 
@@ -340,6 +360,10 @@ class Scaler:
         bins = scale.Bins(**state["bins"])
         _check_bins(bins, found)
         _check_slots(found, bins, state["n_slots"])
+        if not state["n_slots"] <= max(state["width"], 1) <= 2 * state["n_slots"] + 32:
+            raise ValueError("the width of the scale does not fit")
+        if state["n_slots"] > 1 + 2 * n_columns + MAX_BINS:
+            raise ValueError("the scale has too many slots")
         self._state, self._bins = found, bins
         for name, attribute in COUNTS.items():
             setattr(self, attribute, state[name])

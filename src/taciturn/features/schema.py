@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from taciturn.errors import InvalidContext, TaciturnError
+from taciturn.features.embed import embedder
 from taciturn.validate import check_number, shown
 
 NUMBER, CATEGORY, TEXT, TAGS, DATE, VECTOR, IGNORED = KINDS = (
@@ -89,7 +90,7 @@ class Features:
         return cls(**given)
 
     def as_dict(self) -> dict[str, Any]:
-        """The arguments that differ from their defaults, as files and journals hold them."""
+        """The arguments that differ from their defaults."""
         default = type(self)()
         given = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.init}
         return {
@@ -97,6 +98,16 @@ class Features:
             for name, value in given.items()
             if value != getattr(default, name)
         }
+
+    def saved(self) -> dict[str, Any] | None:
+        """The same as files hold it: a function that embeds text by the name that it can be imported by."""
+        given = self.as_dict()
+        if callable(self.embed):
+            name = embedder(self.embed).name
+            if name is None:
+                raise TaciturnError(f"{shown(self.embed)} embeds text, and cannot be saved; a function of a module can")
+            given["embed"] = name
+        return given or None
 
 
 def is_missing(value: object) -> bool:

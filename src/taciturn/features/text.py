@@ -1,32 +1,31 @@
-"""Text as words and pairs of neighboring words, weighted by how often they occur."""
+"""Text as words, pairs of neighboring words and stems, weighted by how often they occur."""
 
-import math
 import re
-from itertools import pairwise
 
 WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 MAX_WORDS = 2000
 """Words of a text beyond these are not read."""
 
-PAIR = 0.5
-"""The weight of a pair of words beside that of a word."""
+PAIR, STEM = 0.5, 0.7
+"""The weights of a pair of words and of a stem beside that of a word."""
+
+STEM_LETTERS = 5
+"""Longer words share a feature with all that begin with the same letters, so that endings matter less."""
 
 
-def words_and_pairs(text: str) -> dict[str, float]:
-    """Each word and each pair of neighboring words with its weight; the weights have unit length.
-
-    A word that occurs n times weighs ``1 + log n``, a pair half of that.
-    """
+def terms_of(text: str) -> dict[str, float]:
+    """Words, pairs of neighboring words and stems of a text: how often each occurs, times its weight."""
     words = WORD.findall(text.casefold())[:MAX_WORDS]
-    counts: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    last = None
     for word in words:
-        counts[word] = counts.get(word, 0.0) + 1.0
-    pairs: dict[str, float] = {}
-    for first, second in pairwise(words):
-        pair = f"{first} {second}"
-        pairs[pair] = pairs.get(pair, 0.0) + 1.0
-    weights = {word: 1.0 + math.log(n) for word, n in counts.items()}
-    weights |= {pair: PAIR * (1.0 + math.log(n)) for pair, n in pairs.items()}
-    length = math.sqrt(sum(weight * weight for weight in weights.values()))
-    return {name: weight / length for name, weight in weights.items()}
+        weights[word] = weights.get(word, 0.0) + 1.0
+        if last is not None:
+            pair = f"{last} {word}"
+            weights[pair] = weights.get(pair, 0.0) + PAIR
+        if len(word) > STEM_LETTERS:
+            stem = f"{word[:STEM_LETTERS]}…"
+            weights[stem] = weights.get(stem, 0.0) + STEM
+        last = word
+    return weights
