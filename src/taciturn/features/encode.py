@@ -87,7 +87,7 @@ class ContextReader:
         other.n_inputs, other.is_number, other.kinds = self.n_inputs, list(self.is_number), dict(self.kinds)
         other.names = None if self.names is None else dict(self.names)
         other.frequency, other.n_texts = list(self.frequency), self.n_texts
-        other._embedder = self._embedder  # noqa: SLF001 - of the same class
+        other._embedder = self._embedder
         return other
 
     def read(self, context: Any) -> Reading:
