@@ -75,7 +75,7 @@ class Fails(taciturn.LinUCB):
 class FailsLate(taciturn.LinUCB):
     def decide(self, x, **options):
         decision = super().decide(x, **options)
-        if decision.id > 250 and self.seed == 1:
+        if decision.id > 30 and self.seed == 1:
             raise RuntimeError("stopped")
         return decision
 """
@@ -99,9 +99,9 @@ def test_an_own_agent_is_checked_and_compared_with_other_methods(own_file, tmp_p
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_failed_run_is_recorded_repeated_next_time_and_does_not_stop_the_others(tmp_path, jobs):
+def test_a_failed_run_is_recorded_repeated_next_time_and_does_not_stop_the_others(own_file, tmp_path, jobs):
     (tmp_path / "mine.py").write_text(OWN_AGENT)
-    arguments = ["run", "--data", "digits", "--agent", "mine:FailsLate", "--seeds", 3, "--steps", 300, "--out", "o"]
+    arguments = ["run", "--data", own_file / "own.npz", "--agent", "mine:FailsLate", "--seeds", 3, "--out", "o"]
     arguments += ["--json", "--jobs", jobs]
     result = in_a_process(*arguments, cwd=tmp_path)
     assert result.returncode == 1
