@@ -33,6 +33,8 @@ SLOW_TESTS = (
     "agents/test_eviction.py::test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run",  # long runs
     "agents/test_graph.py::test_the_graph_after_any_arrivals",  # makes every graph from scratch as well
     "agents/test_memory.py",  # fills the memory of many processes
+    "agents/test_scaled_agents.py::test_evidence_follows",  # long runs of every agent, saved again and again
+    "agents/test_scaled_agents.py::test_a_bounded_agent_with_deferred_training",  # likewise
     "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",  # loads a file thousands of times
     "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",  # likewise
     "datasets/test_fetch.py",  # starts pip

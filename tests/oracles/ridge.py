@@ -29,7 +29,7 @@ def from_decisions(agent, width, ridge, unit_rows=False, imputed=True):
 
 def contexts_of(agent, width):
     """All contexts that an agent holds, dense (T, width)."""
-    rows = agent.state_dict()["table"]["contexts"]
+    rows = agent._contexts.state_dict()
     dense = np.zeros((len(rows["indptr"]) - 1, width))
     for node, x in enumerate(dense):
         entries = slice(rows["indptr"][node], rows["indptr"][node + 1])

@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from sklearn.naive_bayes import MultinomialNB
+from sklearn.naive_bayes import GaussianNB
 
 import taciturn
 
@@ -18,7 +18,7 @@ AGENTS = {
     "bilinucb-gcn": partial(taciturn.BILinUCB, imputer_params=SMALL, warmup=4),
     "bilinucb-kmeans": partial(taciturn.BILinUCB, imputer="kmeans", imputer_params={"clusters": 3}, warmup=4),
     "bilinucb-random": partial(taciturn.BILinUCB, imputer="random", warmup=4, bounded=False),
-    "bilinucb-nb": partial(taciturn.BILinUCB, imputer=MultinomialNB(), warmup=0),
+    "bilinucb-nb": partial(taciturn.BILinUCB, imputer=GaussianNB(), warmup=0),
     "bilinucb, silence=ignore": partial(taciturn.BILinUCB, imputer="kmeans", warmup=100, silence="ignore"),
     "gcnucb": partial(taciturn.GCNUCB, **SMALL, warmup=4),
     "gcnucb, in warm-up": partial(taciturn.GCNUCB, **SMALL, warmup=100),

@@ -147,12 +147,16 @@ class ArmRidge(Part):
     def rescale(self, change: Change) -> None:
         """``A' = λI + S(A − λI)Sᵀ`` and ``b' = S b``: what all contexts so far taught, also those that are gone.
 
-        Where rows do not move linearly, what is held is learned anew.
+        Where rows do not move linearly, or A has no digits left, what is held is learned anew.
         """
-        if self._linear:
-            self.state = ridge.rescaled(self.state, change.slots, change.block)
-        else:
+        try:
+            moved = ridge.rescaled(self.state, change.slots, change.block) if self._linear else None
+        except np.linalg.LinAlgError:
+            moved = None
+        if moved is None:
             self._relearn(~self._copied)
+        else:
+            self.state = moved
 
     def nbytes(self, sizes: Sizes) -> float:
         """K inverses of D × D, their pending updates and θ, with spare features if some were added later."""

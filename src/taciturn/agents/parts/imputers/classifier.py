@@ -11,13 +11,15 @@ from taciturn.agents.parts.imputers.base import BaseImputer
 from taciturn.agents.parts.part import Part, Sizes, require
 from taciturn.agents.table import NodeTable
 from taciturn.errors import TaciturnError
+from taciturn.features.scale import Change
 
 
 @dataclass(eq=False)
 class ClassifierImputer(BaseImputer):
     """Any scikit-learn classifier with `partial_fit` and `predict_proba`, trained on rewarded arms.
 
-    It cannot unlearn: after a correction, and for a new arm, it is trained anew on all labels when it is next asked.
+    It cannot unlearn: after a correction, for a new arm, and where contexts have moved, it is trained anew on all
+    labels when it is next asked.
     """
 
     tag = "imputer/classifier"
@@ -55,7 +57,10 @@ class ClassifierImputer(BaseImputer):
         return 8.0 * sizes.arms * sizes.features
 
     def _features(self, node: int) -> Any:
-        """The context as a dense row, which all classifiers take, over the features that there were at the start."""
+        """The context as a dense row, which all classifiers take.
+
+        Its features are those that there were at the start, or when contexts last moved.
+        """
         return self._table.contexts.matrix(node, node + 1)[:, : self._width].toarray()
 
     def learn(self, example: Example) -> None:
@@ -74,6 +79,10 @@ class ClassifierImputer(BaseImputer):
     def add_arm(self, like: int | None) -> None:
         """One class more."""
         self._stale = True
+
+    def rescale(self, change: Change) -> None:
+        """The classifier is trained anew, on the contexts and the features of now."""
+        self._stale, self._width = True, self._table.contexts.n_features
 
     def _fit(self, node: int, arm: int) -> None:
         self._call("partial_fit", self._features(node), [arm], classes=np.arange(self._table.n_arms))
