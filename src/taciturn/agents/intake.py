@@ -11,6 +11,7 @@ from taciturn.contracts import SparseRow
 from taciturn.features.encode import ContextReader, Reading
 from taciturn.features.scale import Change, Scaler
 from taciturn.features.schema import Features
+from taciturn.validate import LARGEST
 
 SCALINGS = ("auto", "l1", "l2", "none")
 
@@ -132,7 +133,7 @@ class Intake:
 
     def renewed(self) -> Change | None:
         """Renew the scale where it is due, and all rows with it; returns how they moved, None if they did not."""
-        if self.scaler is None or not self.scaler.is_due:
+        if self.scaler is None or not self.scaler.is_due or not self.raw.count:
             return None
         if self.scaler.lacks_bins:
             scaler = self.scaler.copy()
@@ -168,7 +169,12 @@ class Intake:
         require(n_columns or not n_nodes, "there are contexts without features")
         if self.scaler is None:
             return n_columns
-        self.scaler.load_state_dict(state["scale"], n_columns)
-        self._table.contexts.n_features = self.scaler.width
+        self.scaler.load_state_dict(state["scale"], n_columns, n_nodes)
+        require(self.scaler.fits(self.reader.is_number, self.reader.n_inputs), "the scale is of other features")
+        plain = self.raw.rows.values[~self.scaler.are_numbers(self.raw.rows.columns)]
+        require((np.abs(plain) <= LARGEST).all(), "values are not allowed")  # false for NaN too
+        contexts = self._table.contexts
+        contexts.n_features = self.scaler.width
         self._scale_all(self.scaler)
-        return self._table.contexts.n_features
+        require((np.abs(contexts.rows.values) <= LARGEST).all(), "scaled values are not allowed")
+        return contexts.n_features

@@ -38,6 +38,9 @@ MAX_DEPTH = 8
 MAX_VALUES = 100_000
 """How many values a context of names can have, nested ones and items of lists included."""
 
+NOTHING_KNOWN = "?"
+"""The feature of a first context without any value: there must be one column."""
+
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -220,6 +223,8 @@ class _NamedReading:
     def of(self, context: Mapping[Hashable, Any]) -> Reading:
         """Read all values."""
         self._read_items(context, "", 1)
+        if not self._names and not self._new_names:
+            self._add(NOTHING_KNOWN, 1.0)
         entries = sorted(self._entries.items())
         columns, values = [column for column, _ in entries], [value for _, value in entries]
         row = SparseRow(np.array(columns, np.int32), np.array(values, float))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.contracts import SparseRow
+from taciturn.features.encode import LARGEST_SCALED
 from taciturn.kernels import scale
 from taciturn.kernels.csr import CSR
 
@@ -31,6 +32,12 @@ OUTLIER = 100.0
 
 SMALLEST_UNIT = 1e-250
 """Numbers that differ by less are taken for equal: their inverse must be finite."""
+
+SMALLEST_INVERSE = 1e-102
+"""Units are below the inverse of this: numbers are of at most `LARGEST_SCALED`."""
+
+LARGEST_CHANGE = 1e200
+"""A column that would move by a larger factor, or further, keeps its scale: a change must be invertible."""
 
 SAMPLE = 256
 """How many contexts are looked at for the usual value of a column."""
@@ -75,7 +82,7 @@ class Scaler:
         self._state = _new_state(0)
         self._bins = NO_BINS
         self.binned_from = MAX_ROWS  # the id of the first context that has bins
-        self._expected = self._watched = np.zeros(0, np.int32)
+        self._expected = self._watched = self._far_zeros = np.zeros(0, np.int32)
 
     def copy(self) -> "Scaler":
         """A scaler that goes on independently."""
@@ -111,11 +118,29 @@ class Scaler:
         """How many columns there are."""
         return len(self._state.slot)
 
+    def are_numbers(self, columns: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of some columns are numbers."""
+        return self._state.is_number[columns]
+
+    def fits(self, named: list[bool], n_inputs: int | None) -> bool:
+        """Whether it is of columns by name, of which these are numbers, or of so many numbers by position."""
+        if self.n_columns == 0:
+            return not named and not n_inputs
+        if n_inputs is not None:
+            return self.by_position and bool(self._state.is_number.all())
+        return not self.by_position and self._state.is_number.tolist() == named
+
     # Rows.
 
     def bounded(self, row: SparseRow) -> SparseRow:
-        """The row with outliers at their bound."""
-        return SparseRow(row.columns, scale.clipped(self._state, row.columns, row.values, OUTLIER))
+        """The row with outliers at their bound; a zero that is one becomes an entry."""
+        columns, values = row
+        zeros = scale.absent_columns(columns, self._far_zeros)
+        if len(zeros):
+            order = np.argsort(np.concatenate([columns, zeros]))
+            columns = np.concatenate([columns, zeros])[order]
+            values = np.concatenate([values, np.zeros(len(zeros))])[order]
+        return SparseRow(columns, scale.clipped(self._state, columns, values, OUTLIER))
 
     def is_new(self, row: SparseRow) -> bool:
         """Whether a row needs `open_slots` before it is scaled."""
@@ -170,7 +195,10 @@ class Scaler:
         else:
             expected = (state.flag >= 0) & ~state.flags_present
             watched = state.is_number & (state.present == self.n_rows) & (state.flag < 0)
-        self._expected, self._watched = (np.flatnonzero(found).astype(np.int32) for found in (expected, watched))
+        far = expected & (np.abs(state.mean * state.inverse) > OUTLIER) & self.by_position
+        self._expected, self._watched, self._far_zeros = (
+            np.flatnonzero(found).astype(np.int32) for found in (expected, watched, far)
+        )
 
     def scaled(self, row: SparseRow) -> SparseRow:
         """The row in slots."""
@@ -221,10 +249,11 @@ class Scaler:
         state = self._state
         columns = np.flatnonzero(state.is_number & (state.inverse > 0))
         mean, unit = self._moments(columns, held)
-        keep = ~(unit > SMALLEST_UNIT)
-        a = np.where(keep, 1.0, 1.0 / np.where(keep, 1.0, unit) / state.inverse[columns])
-        b = np.where(keep, 0.0, (state.mean[columns] - mean) * a * state.inverse[columns])
-        moved = (np.abs(a - 1.0) > TOLERANCE) | (np.abs(b) > TOLERANCE)
+        varies = unit > SMALLEST_UNIT
+        unit[~varies] = 1.0
+        a, b = 1.0 / unit / state.inverse[columns], (state.mean[columns] - mean) / unit
+        sound = varies & (a > 1.0 / LARGEST_CHANGE) & (a < LARGEST_CHANGE) & (np.abs(b) < LARGEST_CHANGE)
+        moved = sound & ((np.abs(a - 1.0) > TOLERANCE) | (np.abs(b) > TOLERANCE))
         columns, a, b = columns[moved], a[moved], b[moved]
         flipped = np.flatnonzero(self._should_flip())
         change = self._change(columns, a, b, flipped)
@@ -344,8 +373,8 @@ class Scaler:
         counts["bins"] = self._bins._asdict()
         return counts | {"by_position": self.by_position, "constant": self.constant} | self._state._asdict()
 
-    def load_state_dict(self, state: dict[str, Any], n_columns: int) -> None:
-        """Take over what a file says; `ValueError` unless it is sound for so many columns."""
+    def load_state_dict(self, state: dict[str, Any], n_columns: int, n_held: int) -> None:
+        """Take over what a file says; `ValueError` unless it is sound for so many columns and rows that are held."""
         for name, dtype in TYPES.items():
             held = state[name]
             if not isinstance(held, np.ndarray) or held.dtype != dtype or held.shape != (n_columns,):
@@ -358,6 +387,7 @@ class Scaler:
         if type(state["by_position"]) is not bool or type(state["constant"]) is not bool:
             raise ValueError("the scale's settings are not truth values")
         bins = scale.Bins(**state["bins"])
+        _check_moments(found, state["n_rows"], n_held)
         _check_bins(bins, found)
         _check_slots(found, bins, state["n_slots"])
         if not state["n_slots"] <= max(state["width"], 1) <= 2 * state["n_slots"] + 32:
@@ -394,6 +424,21 @@ def _new_state(n_columns: int) -> scale.ScaleState:
     return state
 
 
+def _check_moments(state: scale.ScaleState, n_rows: int, n_held: int) -> None:
+    """Raise `ValueError` unless counts fit together, and centers and units can be those of numbers in contexts."""
+    counts = state.present, state.missing
+    if n_rows < n_held or any((count < 0).any() or (count > n_rows).any() for count in counts):
+        raise ValueError("the counts of the scale do not fit")
+    if (state.present > n_rows - state.missing).any():
+        raise ValueError("the counts of the scale do not fit")
+    moments = state.origin, state.mean, state.total / max(n_rows, 1), np.sqrt(np.abs(state.squares) / max(n_rows, 1))
+    if any((np.abs(moment) > 2 * LARGEST_SCALED).any() for moment in moments):
+        raise ValueError("the moments of the scale are not allowed")
+    units = state.inverse[state.inverse != 0]
+    if not ((units >= SMALLEST_INVERSE) & (units <= 2.0 / SMALLEST_UNIT)).all():
+        raise ValueError("the units of the scale are not allowed")
+
+
 def _check_bins(bins: scale.Bins, state: scale.ScaleState) -> None:
     """Raise `ValueError` unless bins are of different numbers, with rising edges."""
     count = len(bins.columns)
@@ -404,18 +449,19 @@ def _check_bins(bins: scale.Bins, state: scale.ScaleState) -> None:
     inside = (bins.columns >= 0) & (bins.columns < len(state.slot))
     if count > MAX_BINS or not inside.all() or (np.diff(bins.columns) <= 0).any():
         raise ValueError("the columns of the bins are not sound")
-    if not state.is_number[bins.columns].all() or not (bins.edges[:, 1:] >= bins.edges[:, :-1]).all():
+    rising = (bins.edges[:, 1:] >= bins.edges[:, :-1]).all() and (bins.edges > -np.inf).all()  # false for NaN too
+    if not state.is_number[bins.columns].all() or not rising or (bins.slots < 1).any():
         raise ValueError("the edges of the bins are not sound")
 
 
 def _check_slots(state: scale.ScaleState, bins: scale.Bins, n_slots: int) -> None:
-    """Raise `ValueError` unless every slot is used once, every word has one, and units and counts are not negative."""
+    """Raise `ValueError` unless every slot is used once, there are few others, and every word has one."""
     of_bins = (bins.slots[:, None] + np.arange(1 + np.isfinite(bins.edges).sum(axis=1).max(initial=0))).ravel()
     slots = np.concatenate([state.slot, state.flag, of_bins])
     used = slots[slots >= 0]
+    if n_slots > 1 + len(used) - len(of_bins) + len(bins.slots) * MAX_BINS_EACH:
+        raise ValueError("the scale has slots that nothing uses")
     if (slots < -1).any() or len(np.unique(used)) != len(used) or not ((used >= 1) & (used < n_slots)).all():
         raise ValueError("the slots of the scale are not sound")
     if (state.slot[~state.is_number] < 0).any() or (state.slot[state.inverse > 0] < 0).any():
         raise ValueError("a column of the scale has no slot")
-    if min(state.present.min(initial=0), state.missing.min(initial=0), state.inverse.min(initial=0)) < 0:
-        raise ValueError("the scale is not sound")
