@@ -44,9 +44,10 @@ def test_arms_are_added_and_retired_while_decisions_are_pending(name, data):
     check_evidence(agent)
 
 
+@pytest.mark.parametrize("scaling", ["none", "auto"])
 @pytest.mark.parametrize("name", AGENTS)
-def test_add_arm_like_copies_the_evidence_of_another_arm(name):
-    agent = AGENTS[name](arms=ARMS, seed=1)
+def test_add_arm_like_copies_the_evidence_of_another_arm(name, scaling):
+    agent = AGENTS[name](arms=ARMS, seed=1, scaling=scaling)
     agent.warm_start(contexts(6), ARMS * 2)
     for step, x in enumerate(contexts(30, 1)):
         agent.feedback(agent.decide(x).id, (1, 0, None)[step % 3])
@@ -55,7 +56,8 @@ def test_add_arm_like_copies_the_evidence_of_another_arm(name):
     x = contexts(1, 2)[0]
     if name.startswith(("viewucb", "linucb", "majority")) or "bilinucb" in name:
         decision = agent.fork().decide(x)
-        assert decision.scores[3] == pytest.approx(decision.scores[1], rel=1e-5)
+        fitted = scaling == "auto" and name.startswith("viewucb")  # biases, to the scores that have moved
+        assert decision.scores[3] == pytest.approx(decision.scores[1], rel=1e-2 if fitted else 1e-5)
         assert decision.widths[3] == pytest.approx(decision.widths[1], rel=1e-5)
     for step, x in enumerate(contexts(12, 3)):
         decision = agent.decide(x, allowed=["copy"] if step % 2 else None)
@@ -130,11 +132,13 @@ def test_agents_run_with_thousands_of_arms(arms):
 
 
 def test_the_number_of_python_calls_does_not_grow_with_arms():
+    """Between two renewals of the scale, at 13 and at 19 contexts: they move the regressions of all arms."""
     import sys
 
     def calls(kind, arms):
         agent, count = kind(arms=arms), 0
-        agent.feedback(agent.decide(contexts(1)[0]).id, 1)
+        for x in contexts(14):
+            agent.feedback(agent.decide(x).id, 1)
 
         def trace(*_):
             nonlocal count
@@ -142,7 +146,7 @@ def test_the_number_of_python_calls_does_not_grow_with_arms():
 
         sys.setprofile(trace)
         try:
-            for step in range(6):
+            for step in range(5):
                 agent.feedback(agent.decide(contexts(1, step)[0]).id, (1, 0, None)[step % 3])
         finally:
             sys.setprofile(None)
@@ -154,18 +158,18 @@ def test_the_number_of_python_calls_does_not_grow_with_arms():
 
 
 def test_memory_limit_is_checked_before_anything_is_allocated():
-    limited = taciturn.LinUCB(arms=2000, memory_limit=1e8)
-    with pytest.raises(
-        TaciturnError, match=r"LinUCB with 2000 arms and 300 features takes about 1.75 GB; memory_limit is 100 MB"
-    ):
-        limited.decide(np.ones(300))
-    assert limited.decide([1.0, 2.0]).id == 0, "the number of features was not fixed by a refused context"
+    message = r"LinUCB with 2000 arms and 30[01] features takes about 1.7[56] GB; memory_limit is 100 MB"
+    for scaling in ("none", "auto"):
+        limited = taciturn.LinUCB(arms=2000, memory_limit=1e8, scaling=scaling)
+        with pytest.raises(TaciturnError, match=message):
+            limited.decide(np.ones(300))
+        assert limited.decide([1.0, 2.0]).id == 0, "the number of features was not fixed by a refused context"
     grows = taciturn.LinUCB(arms=2, memory_limit=20_000)
     grows.decide({"a": 1.0, "b": 1.0})
     with pytest.raises(TaciturnError, match="memory_limit is 20 kB"):
         for arm in range(100):
             grows.add_arm(f"arm {arm}")
-    assert len(grows.arm_names) == len(grows.decide({"a": 1.0}).scores)
+    assert len(grows.arm_names) == len(grows.decide({"a": 1.0, "b": 1.0}).scores)
     with pytest.raises(TaciturnError, match="memory_limit is 20 kB"):
         grows.decide({f"feature {i}": 1.0 for i in range(200)})
 

@@ -104,13 +104,41 @@ def arrays(state):
         yield from arrays(part)
 
 
-@pytest.mark.parametrize("value", [1.01e15, 1e100, 1e200, 1e308, -1e308, np.inf, np.nan, 10**400])
-def test_a_context_that_could_overflow_is_refused_and_says_so(value):
-    agent = taciturn.LinUCB(arms=2)
+TOO_LARGE = [1.01e100, 1e200, 1e308, -1e308, np.inf, 10**400]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "most", "value"),
+    [("auto", "1e.100", value) for value in TOO_LARGE]
+    + [(scaling, "1e.15", value) for scaling in ("none", "l1", "l2") for value in (1.01e15, 1e100, *TOO_LARGE)],
+)
+def test_a_context_that_could_overflow_is_refused_and_says_so(scaling, most, value):
+    agent = taciturn.LinUCB(arms=2, scaling=scaling)
     for context in ({"a": value, "b": 1.0}, [1.0, float(value) if value != 10**400 else np.inf]):
-        with pytest.raises(InvalidContext, match="a finite number is needed, of at most 1e.15"):
+        with pytest.raises(InvalidContext, match=f"a finite number is needed, of at most {most}") as error:
             agent.decide(context)
+        assert ("'a'" if isinstance(context, dict) else "feature 1") in str(error.value)
     assert agent.n_features == 0
+
+
+@pytest.mark.parametrize("scaling", ["none", "l1", "l2"])
+def test_a_missing_number_in_an_array_needs_the_flags_of_the_scale(scaling):
+    agent = taciturn.LinUCB(arms=2, scaling=scaling)
+    with pytest.raises(InvalidContext, match="holds nan at feature 1; a finite number is needed, of at most 1e.15"):
+        agent.decide([1.0, np.nan])
+    assert agent.decide({"a": np.nan, "b": 1.0}).id == 0
+    assert taciturn.LinUCB(arms=2).decide([1.0, np.nan]).id == 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_numbers_up_to_the_largest_are_taken_where_they_are_scaled(name):
+    agent, rng = taciturn.make(name, arms=3), np.random.default_rng(0)
+    for step in range(30):
+        exponent = rng.choice([-323, -160, 0, 15, 100])
+        decision = agent.decide(rng.uniform(-1, 1, 3) * 10.0**exponent)
+        assert np.isfinite(decision.scores).all()
+        agent.feedback(decision.id, (1, 0, None)[step % 3])
+    assert max(np.abs(agent._contexts[node].values).max() for node in range(30)) < 1e3
 
 
 @pytest.mark.parametrize("arms", [10**400, 10**9, range(10**30), range(10**9), 1, [], range(1), [("a", []), "b"]])

@@ -49,7 +49,7 @@ def test_an_explanation_names_supporting_and_opposing_neighbors(name):
 
 
 def test_the_neighbors_that_support_a_right_choice_are_of_its_own_group():
-    agent = taciturn.ViewUCB(arms=ARMS, seed=1)
+    agent = taciturn.ViewUCB(arms=ARMS, seed=1, scaling="none")
     left, right = two_groups(agent)
     assert (left.arm, right.arm) == ("left", "right")
     for decision, parity in ((left, 0), (right, 1)):

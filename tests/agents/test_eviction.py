@@ -79,7 +79,7 @@ def test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run(name, forget, t
             agent.save(tmp_path / "agent")
             other = taciturn.load(tmp_path / "agent")
     assert max(sizes) <= 1.5 * min(sizes)
-    assert len(agent.state_dict()["table"]["contexts"]["indptr"]) == len(agent.decisions) + 1
+    assert len(agent.state_dict()["intake"]["contexts"]["indptr"]) == len(agent.decisions) + 1
     check_evidence(agent)
     again = [other.decide(x, neighbors=[]).scores for x in contexts(5, 2)]
     assert all(np.isfinite(scores).all() for scores in again)
@@ -128,7 +128,7 @@ def test_more_labelled_rows_than_max_nodes_are_refused():
 
 
 def test_linucb_keeps_what_evicted_contexts_taught():
-    bounded, unbounded = taciturn.LinUCB(arms=3, max_nodes=16), taciturn.LinUCB(arms=3)
+    bounded, unbounded = (taciturn.LinUCB(arms=3, max_nodes=most, scaling="none") for most in (16, None))
     for step, x in enumerate(contexts(60)):
         one, two = bounded.decide(x), unbounded.decide(x)
         np.testing.assert_array_equal(one.scores, two.scores)

@@ -7,6 +7,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import MultinomialNB
 
 import taciturn
+from taciturn.agents import storage
 from taciturn.errors import (
     AlreadyAnswered,
     InvalidContext,
@@ -88,33 +89,36 @@ def test_make_checks_names_presets_and_parameters():
     assert taciturn.make("ilinucb-random", arms=2, preset="paper").params["bounded"] is False
 
 
-def test_invalid_contexts_are_refused():
-    agent = taciturn.LinUCB(arms=2)
+@pytest.mark.parametrize("scaling", ["auto", "none"])
+def test_invalid_contexts_are_refused(scaling):
+    agent = taciturn.LinUCB(arms=2, scaling=scaling)
     agent.decide([1.0, 0.0, 2.0])
     for context, message in [
-        ([1.0, np.nan, 0.0], "holds nan at feature 1"),
         ([1.0, 0.0, -np.inf], "holds -inf at feature 2"),
         ([1.0, 2.0], "has 2 features; this agent's contexts have 3"),
         ([], "empty"),
         (np.zeros((2, 3)), "shape"),
         (sp.csr_matrix((2, 3)), "one row"),
         (sp.dok_matrix((1, 4)), "has 4 features"),
-        ("abc", "not this str"),
+        ("abc", "arrays of 3 features, not {name: value}"),
+        (b"abc", "cannot be of type bytes; a mapping of names to values"),
+        (7, "cannot be of type int; a mapping"),
         (None, "context"),
         ([[1.0], [1.0, 2.0]], "not this list"),
-        ([1.0, 1j, 0.0], "array of numbers"),
-        ([10**400, 1, 1], "array of numbers"),
-        ([1e16, 0.0, 0.0], "at most 1e"),
+        ([1.0, 1j, 0.0], "arrays of 3 features|array of numbers"),
+        (["a", "b", "c"], "a list of words can be tags or columns"),
+        ([1e101, 0.0, 0.0], "at feature 0; a finite number is needed, of at most 1e"),
         (sp.csr_matrix([[1j, 0, 0]]), "complex128 values"),
         ({"a": 1.0}, "arrays of 3 features"),
     ]:
-        with pytest.raises(InvalidContext, match=message):
+        with pytest.raises(InvalidContext, match=message) as error:
             agent.decide(context)
+        assert "\n" not in str(error.value)
     assert agent.decide(sp.csr_array([[0.0, 1.0, 0.0]])).id == 1, "refused contexts take no id"
 
 
 def test_named_features_get_columns_in_order_of_appearance():
-    named, positional = (taciturn.LinUCB(arms=2) for _ in range(2))
+    named, positional = (taciturn.LinUCB(arms=2, scaling="none") for _ in range(2))
     examples = [{"red": 1.0}, {"blue": 2.0, "red": 1.0}, {"green": 1.0, "blue": 0.5}, {"red": 1.0, "green": 3.0}]
     columns = ["red", "blue", "green"]
     for step, features in enumerate(examples * 40):
@@ -127,12 +131,47 @@ def test_named_features_get_columns_in_order_of_appearance():
             agent.feedback(decision.id, step % 2)
     for context, message in [
         ({}, "names no feature"),
-        ({"red": "x"}, "'red' is 'x'"),
-        ({"red": 10**400}, "'red' is 1000"),
+        ({"red": "x"}, "'red' is 'x', a category; it was a number so far, and a number is needed"),
+        ({"red": 10**400}, "'red' is .a whole number of 1329 bits.; a finite number is needed"),
         ([1.0, 2.0, 3.0], "have names"),
     ]:
         with pytest.raises(InvalidContext, match=message):
             named.decide(context)
+
+
+class Thing:
+    def __repr__(self):
+        return "a thing\nof two lines"
+
+
+REFUSED_VALUES = [
+    ({"age": "old"}, "feature 'age' is 'old', a category; it was a number so far, and a number is needed"),
+    ({"age": [1, 2]}, r"feature 'age' is \[1, 2\], a vector; it was a number so far"),
+    ({"age": 10**400}, "feature 'age' is .*; a finite number is needed, of at most 1e"),
+    ({"age": float("inf")}, "feature 'age' is inf; a finite number is needed"),
+    ({"age": "2026-11-16"}, "feature 'age' is '2026-11-16', a date; it was a number so far"),
+    ({"age": Thing()}, r"feature 'age' is a thing of two lines \(Thing\); a number, a word, text"),
+    ({"new": Thing()}, r"feature 'new' is a thing of two lines \(Thing\)"),
+    ({"new": 1j}, r"feature 'new' is 1j \(complex\)"),
+    ({"new": b"bytes"}, r"feature 'new' is b'bytes' \(bytes\)"),
+    ({"new": [1.0, float("inf")]}, r"feature 'new\[1\]' is inf; a finite number is needed"),
+    ({"when": 5}, "feature 'when' is 5, a number; it was a date so far, and a date is needed"),
+    ({"when": "2026-13-45"}, "feature 'when' is '2026-13-45'; a date is needed, as 2026-11-16"),
+    ({"country": 5}, "feature 'country' is 5, a number; it was a category so far"),
+    ({float("nan"): 1.0}, "named NaN"),
+    ({}, "names no feature"),
+]
+
+
+@pytest.mark.parametrize(("context", "message"), REFUSED_VALUES, ids=lambda part: " ".join(repr(part).split())[:40])
+def test_values_that_no_column_takes_are_refused_by_the_name_of_the_feature(context, message):
+    agent = taciturn.LinUCB(arms=2)
+    agent.decide({"age": 30, "country": "DE", "when": "2026-11-16"})
+    before = storage.dumps(agent)
+    with pytest.raises(InvalidContext, match=message) as error:
+        agent.decide(context)
+    assert "\n" not in str(error.value)
+    assert storage.dumps(agent) == before, "a refused context changes nothing"
 
 
 def test_warm_start_accepts_named_features():
@@ -157,9 +196,9 @@ def test_a_refused_warm_start_changes_nothing():
         (X0, ["x", "y", "x"], [10**30, 1], InvalidData, "pairs of row indices"),
         (X0, None, None, UnknownArm, "one name a row"),
         (X0, [["x"], ["y"], ["x"]], None, UnknownArm, "unknown arm"),
-        (None, ["x"], None, InvalidContext, "matrix or a list"),
+        (None, ["x"], None, InvalidContext, "contexts are a matrix, a frame or a list of contexts"),
         ([[1.0, 2.0], [1.0]], ["x", "y"], None, InvalidContext, "row 1: the context has 1 features"),
-        (X0 * np.nan, ["x", "y", "x"], None, InvalidContext, "row 0: .*nan"),
+        (X0 + np.inf, ["x", "y", "x"], None, InvalidContext, "row 0: .*inf at feature 0"),
         ([], [], None, InvalidContext, "no contexts"),
     ]:
         with pytest.raises(error, match=message):
@@ -226,7 +265,7 @@ def test_contexts_with_and_without_neighbors_mix(name):
 
 def test_more_features_than_memory_holds_are_refused_and_change_nothing():
     agent = taciturn.LinUCB(arms=2)
-    with pytest.raises(TaciturnError, match="2 arms and 10000000 features takes about .* TB; memory_limit is"):
+    with pytest.raises(TaciturnError, match="2 arms and 10000001 features takes about .* TB; memory_limit is"):
         agent.decide(sp.csr_matrix((1, 10**7)))
     assert agent.decide([1.0, 2.0]).id == 0
 

@@ -23,12 +23,13 @@ def theta(agent):
     return agent.state_dict()["parts"]["ridge"]["theta"]
 
 
+@pytest.mark.parametrize("scaling", ["none", "auto"])
 @pytest.mark.parametrize("name", AGENTS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
-def test_evidence_is_that_of_the_last_feedback_after_any_history(name, data):
+def test_evidence_is_that_of_the_last_feedback_after_any_history(name, scaling, data):
     X = contexts(14, data.draw(st.integers(0, 5)))
-    agent = AGENTS[name](arms=ARMS, seed=1)
+    agent = AGENTS[name](arms=ARMS, seed=1, scaling=scaling)
     agent.warm_start(X[:2], ARMS[:2])
     held, last = [], {}
     for x in X[2:]:
@@ -63,9 +64,12 @@ IMPUTES_NOTHING = [name for name in AGENTS if not name.startswith(("bilinucb", "
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_an_agent_with_only_the_last_feedback_holds_the_same_evidence(name, data):
-    """The other agent chooses the same arms, by `allowed`, and gets each final reward once, at the end."""
+    """The other agent chooses the same arms, by `allowed`, and gets each final reward once, at the end.
+
+    Contexts are taken as they are: the scale of one agent has seen contexts that were withdrawn later.
+    """
     X = contexts(12, data.draw(st.integers(0, 5)))
-    agent, other = AGENTS[name](arms=ARMS, seed=1), AGENTS[name](arms=ARMS, seed=1)
+    agent, other = (AGENTS[name](arms=ARMS, seed=1, scaling="none") for _ in range(2))
     last, chosen, withdrawn = {}, [], set()
     for id, x in enumerate(X):
         chosen.append(agent.decide(x).arm)
@@ -109,7 +113,7 @@ class Echo(BaseImputer):
 
 
 def test_a_late_reward_replaces_the_imputed_reward():
-    agent = taciturn.BILinUCB(arms=2, imputer=Echo(), bounded=False, warmup=0, ties="first")
+    agent = taciturn.BILinUCB(arms=2, imputer=Echo(), bounded=False, warmup=0, ties="first", scaling="none")
     first, second = (agent.decide(x) for x in ([0.3, 0.0], [0.0, 0.7]))
     for decision in (first, second):
         agent.feedback(decision.id, None)
@@ -122,28 +126,29 @@ def test_a_late_reward_replaces_the_imputed_reward():
     assert health.calibration.truths == 2
     assert health.calibration.brier == pytest.approx(np.mean((imputed - [1, 0]) ** 2))
     assert sum(count for *_, count in health.calibration.bins) == 2
-    check = taciturn.LinUCB(arms=2, ties="first")
+    check = taciturn.LinUCB(arms=2, ties="first", scaling="none")
     for x, decision, reward in (([0.3, 0.0], first, 1), ([0.0, 0.7], second, 0)):
         check.feedback(check.decide(x, allowed=[decision.arm]).id, reward)
     np.testing.assert_allclose(theta(agent), theta(check), atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
-@example([(0, 0), (0, None)], 1e-3, 100.0)
+@pytest.mark.parametrize("scaling", ["none", "auto"])
+@settings(max_examples=40, deadline=None)
+@example(events=[(0, 0), (0, None)], weight=1e-3, size=100.0)
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0, 1, 0.5, None])), max_size=40),
-    st.sampled_from([1e-3, 1.0]),
-    st.sampled_from([1e-6, 1.0, 1e2, 1e4]),
+    events=st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0, 1, 0.5, None])), max_size=40),
+    weight=st.sampled_from([1e-3, 1.0]),
+    size=st.sampled_from([1e-6, 1.0, 1e2, 1e4]),
 )
-def test_undo_is_exact_even_where_subtraction_would_lose_all_digits(events, weight, size):
+def test_undo_is_exact_even_where_subtraction_would_lose_all_digits(scaling, events, weight, size):
     """Beside a context of length 1e4 the prior is so small that subtracting the context would leave rounding errors."""
     X = contexts(10) * size
-    agent = taciturn.LinUCB(arms=3, alpha=1.0, ridge=weight)
+    agent = taciturn.LinUCB(arms=3, alpha=1.0, ridge=weight, scaling=scaling)
     for x in X:
         agent.decide(x)
     for id, reward in events:
         agent.feedback(id, reward)
-    fresh = taciturn.LinUCB(arms=3, alpha=1.0, ridge=weight)
+    fresh = taciturn.LinUCB(arms=3, alpha=1.0, ridge=weight, scaling=scaling)
     for id, x in enumerate(X):
         fresh.decide(x, allowed=[agent.decisions[id].arm])
     for id, reward in dict(events).items():
@@ -196,7 +201,7 @@ def test_times_given_by_the_caller_never_run_backwards():
 
 def test_silence_can_be_ignored_or_count_as_a_constant_reward():
     def after(silence):
-        agent = taciturn.BILinUCB(arms=2, imputer="random", warmup=0, silence=silence, ties="first")
+        agent = taciturn.BILinUCB(arms=2, imputer="random", warmup=0, silence=silence, ties="first", scaling="none")
         agent.feedback(agent.decide([1.0, 0.5]).id, None)
         return theta(agent)
 

@@ -21,7 +21,7 @@ def test_majority_chooses_the_arm_rewarded_most_for_every_context():
 
 def test_label_spreading_equals_scikit_learn_at_each_refit():
     stream = Stream(toy_data(rows=90, seed=0), missing=0.3, seed=0)
-    agent = taciturn.make("labelspreading", arms=stream.arms, every=20)
+    agent = taciturn.make("labelspreading", arms=stream.arms, every=20, scaling="none")
     agent.warm_start(stream.start.contexts, stream.start.arms)
     labels = [stream.arms.index(arm) for arm in stream.start.arms]
     X, known = stream.start.contexts.toarray(), list(labels)

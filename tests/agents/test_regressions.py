@@ -46,7 +46,7 @@ def test_a_copied_arm_keeps_its_targets_through_solves_and_corrections():
 
 def test_a_correction_keeps_what_evicted_contexts_taught():
     """Relearning an arm from the contexts held dropped the evidence of evicted ones."""
-    agent, rng = taciturn.LinUCB(arms=2, max_nodes=16), np.random.default_rng(0)
+    agent, rng = taciturn.LinUCB(arms=2, max_nodes=16, scaling="none"), np.random.default_rng(0)
     for _ in range(300):
         decision = agent.decide([*rng.random(2), 0.0])
         agent.feedback(decision.id, float(decision.arm == 0))
@@ -71,14 +71,14 @@ def test_k_means_continues_when_contexts_are_withdrawn():
 
 
 def test_a_warm_start_that_fails_while_learning_leaves_nothing_behind():
-    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)
+    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0, scaling="none")
     with pytest.raises(TaciturnError, match="refuses"):
         agent.warm_start([[1.0, 0.0], [1.0, -1.0], [0.0, 1.0]], [0, 1, 0])
     assert (agent.health().remembered, theta(agent).any()) == (0, False)
 
 
 def test_a_refused_correction_changes_nothing():
-    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)
+    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0, scaling="none")
     decision = agent.decide([1.0, -1.0])
     agent.feedback(decision.id, 0.4)
     before = theta(agent)

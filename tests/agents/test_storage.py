@@ -264,8 +264,7 @@ def test_another_format_and_another_kind_of_file_are_named(saved, tmp_path):
     whole, version = saved.read_bytes(), len(storage.MAGIC) - 1
     other = tmp_path / "other"
     other.write_bytes(whole[:version] + b"\x01" + whole[version + 1 :])
-    reads = storage.MAGIC[version:].hex()
-    with pytest.raises(InvalidData, match=f"format 01 of another version of taciturn; this one reads {reads}"):
+    with pytest.raises(InvalidData, match="format 01 of another version of taciturn; this one reads 04 to 05"):
         taciturn.load(other)
     other.write_bytes(b"PK\x03\x04 something else")
     with pytest.raises(InvalidData, match="not a file of a taciturn agent"):
@@ -398,7 +397,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_batch_with_one_bad_row_decides_nothing():
     agent = taciturn.LinUCB(arms=2)
     with pytest.raises(TaciturnError, match="row 1"):
-        agent.decide_batch([[1.0, 2.0], [np.nan, 1.0]])
+        agent.decide_batch([[1.0, 2.0], [np.inf, 1.0]])
     with pytest.raises(TaciturnError, match="2 contexts and 1 lists"):
         agent.decide_batch(np.eye(2), neighbors=[[]])
     assert agent.decide([1.0, 2.0, 3.0]).id == 0
@@ -429,14 +428,17 @@ def test_feature_names_in_a_file_are_unique_and_as_many_as_features():
     agent = taciturn.ViewUCB(arms=2)
     agent.decide({"x": 1.0, "y": 1.0})
     for names in (["x", "y", "y"], ["x", "x"], ["x"]):
+        state = copy.deepcopy(agent.state_dict())
+        state["intake"]["reader"]["names"] = names
         with pytest.raises(ValueError, match="names of the features"):
-            taciturn.ViewUCB.from_state_dict(agent.state_dict() | {"feature_names": names})
+            taciturn.ViewUCB.from_state_dict(state)
 
 
 def test_contexts_in_a_file_are_as_small_as_contexts_may_be():
-    agent = taciturn.ViewUCB(arms=2)
-    agent.decide({"x": 1.0})
-    state = copy.deepcopy(agent.state_dict())
-    state["table"]["contexts"]["values"][0] = 1e30
-    with pytest.raises(ValueError, match="values are not allowed"):
-        taciturn.ViewUCB.from_state_dict(state)
+    for scaling, too_large in (("none", 1e30), ("auto", 1e101)):
+        agent = taciturn.ViewUCB(arms=2, scaling=scaling)
+        agent.decide({"x": 1.0})
+        state = copy.deepcopy(agent.state_dict())
+        state["intake"]["contexts"]["values"][0] = too_large
+        with pytest.raises(ValueError, match="values are not allowed"):
+            taciturn.ViewUCB.from_state_dict(state)

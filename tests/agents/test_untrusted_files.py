@@ -48,7 +48,7 @@ def linucb_with(**replaced):
     return file_of(header, arrays)
 
 
-@pytest.mark.parametrize("key", ["arm_names", "feature_names", "deferred"])
+@pytest.mark.parametrize("key", ["arm_names", "intake", "deferred"])
 @pytest.mark.parametrize("length", [10**7, 10**10, 10**30])
 @pytest.mark.parametrize("step", [1, -1, 3])
 def test_a_range_of_billions_is_refused_before_it_is_gone_through(key, length, step):
@@ -61,7 +61,7 @@ def test_a_range_of_billions_is_refused_before_it_is_gone_through(key, length, s
 def test_many_ranges_count_together():
     many = {"list": [{"range": [0, 100_000, 1]}] * 6}
     assert "a range of" in refusal(linucb_with(deferred=many))[0]
-    assert "range" not in refusal(linucb_with(feature_names={"list": [{"range": [0, 0, 1]}] * 100}))[0]
+    assert "a range of" not in refusal(linucb_with(arm_names={"list": [{"range": [0, 0, 1]}] * 100}))[0]
 
 
 def test_an_array_that_is_named_again_and_again_is_copied_once():
@@ -222,10 +222,13 @@ def test_a_file_of_the_format_before_is_upgraded(request):
     loaded = storage.loads(content, "old", trusted=False)
     assert loaded.arm_names == ("a", "b")
     assert loaded.next_id == 1
-    with pytest.raises(InvalidData, match="has format 03 of another version of taciturn; this one reads 04 to 05"):
-        storage.loads(file_of(*parts_of(content), version=3), "older")
-    with pytest.raises(InvalidData, match="has format 06 of another version of taciturn; this one reads 04 to 05"):
-        storage.loads(file_of(*parts_of(content), version=6), "newer")
+    oldest, newest = storage.FORMAT - 1, storage.FORMAT
+    for version in (oldest - 1, newest + 1):
+        message = (
+            f"has format {version:02x} of another version of taciturn; this one reads {oldest:02x} to {newest:02x}"
+        )
+        with pytest.raises(InvalidData, match=message):
+            storage.loads(file_of(*parts_of(content), version=version), "another")
 
 
 def test_an_upgrade_that_fails_is_one_line(monkeypatch):

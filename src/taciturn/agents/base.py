@@ -24,6 +24,7 @@ from taciturn.contracts import STATES, Arm, Context, Decision, SparseRow
 from taciturn.display import Displayed, Summary
 from taciturn.errors import AlreadyAnswered, InvalidContext, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.features.encode import MAX_FEATURES
+from taciturn.features.scale import most_slots
 from taciturn.features.schema import NUMBER, Features
 from taciturn.introspection import Explanation, Health
 from taciturn.kernels.select import argmax_tied
@@ -266,7 +267,7 @@ class BaseAgent(Displayed, ABC):
         if arms is not None:
             check_number("arms", arms, 1, validation.MAX_ARMS, whole=True)
         n_arms, n_nodes = len(self._arm_names) if arms is None else arms, max(self.max_nodes or 0, self._table.count)
-        width = dimension + (self._intake.scaler is not None)  # and the constant
+        width = dimension if self._intake.scaler is None else most_slots(dimension)
         return int(self._peak_memory(memory.sizes_with(self._table, n_arms, width, n_nodes)))
 
     def memory_in_use(self) -> int:

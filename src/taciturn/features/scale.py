@@ -62,6 +62,12 @@ COUNTS = {
 NO_BINS = scale.Bins(np.zeros(0, np.int32), np.zeros((0, MAX_BINS_EACH - 1)), np.zeros(0, np.int32))
 
 
+
+def most_slots(n_columns: int) -> int:
+    """The most slots for so many numbers of which none is ever missing: each, the constant, and all bins."""
+    return n_columns + 1 + (min(MAX_BINS, n_columns * MAX_BINS_EACH) if n_columns <= MAX_BINS * MAX_BINS_EACH else 0)
+
+
 class Change(NamedTuple):
     """A linear change of scaled rows: ``z'[slots] = block @ z[slots]``; all other entries stay."""
 
