@@ -48,6 +48,7 @@ SLOW_TESTS = (
     "service/test_attacks.py",  # starts services
     "service/test_commands.py",  # starts services
     "service/test_compaction.py",  # generated histories
+    "service/test_contexts.py::test_mixed_contexts_have_the_same_answers_after_a_kill",  # starts and kills processes
     "service/test_crash.py",  # kills servers a hundred times
     "service/test_fencing.py",  # freezes PostgreSQL
     "service/test_fuzz.py",  # generated requests

@@ -11,7 +11,11 @@ class TaciturnError(ValueError):
 
 
 class InvalidContext(TaciturnError):
-    """A context that is empty, not finite, or of the wrong length or type."""
+    """A context that cannot be read: `feature` is the name of what is wrong, `row` its place in a batch, if known."""
+
+    def __init__(self, message: str, *, feature: str | None = None, row: int | None = None) -> None:
+        super().__init__(message)
+        self.feature, self.row = feature, row
 
 
 class InvalidReward(TaciturnError):

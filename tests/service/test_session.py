@@ -430,7 +430,13 @@ def test_untrusted_files_are_imported_or_refused(opened, tmp_path):
 def test_every_operation_is_decoded_as_it_was_encoded():
     request = b'{"contexts": [[1, 2], {"a": 1}], "neighbors": [[0], null], "allowed": ["a", 3], "request_id": "r"}'
     op = Decide(msgspec.json.decode(request, type=DecideRequest), 12.5)
-    ops = [Create("x", ["a", 1], "linucb", {"alpha": 0.1}, False), op, Reward(3, None), Withdraw(2), AddArm("z")]
+    ops = [
+        Create("x", ["a", 1], "linucb", {"alpha": 0.1, "scaling": "auto"}, False),
+        op,
+        Reward(3, None),
+        Withdraw(2),
+        AddArm("z"),
+    ]
     ops += [RewardBatch([Reward(3, 1.0)]), TrainPending(4), RetireArm(4), Import(b"\0\xff", 16, 1e9), Delete()]
     assert {type(given) for given in ops} == set(OPERATIONS.values())
     for given in ops:

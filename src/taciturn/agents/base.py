@@ -4,7 +4,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -49,7 +49,9 @@ class BaseAgent(Displayed, ABC):
     Arguments:
         arms: the arms' names, or how many there are (then they are called 0 … K−1).
         seed: determines all randomness of the agent.
-        one_right_arm: a reward of 1 for one arm means 0 for all others.
+        one_right_arm: a reward of 1 for one arm means 0 for all others: True where one answer is right (which queue a
+            ticket belongs to), False where several can be good (which of three articles gets a click: another might
+            have got one too).
         expire_after: a decision without feedback is silent once it is this old: in decisions, or in the unit of the
             times given to `decide` and `expire`. None never expires.
         silence: what is learned in silence: "impute" the reward that the agent imputes, if it does; "ignore"; or a
@@ -269,6 +271,20 @@ class BaseAgent(Displayed, ABC):
         n_arms, n_nodes = len(self._arm_names) if arms is None else arms, max(self.max_nodes or 0, self._table.count)
         width = dimension if self._intake.scaler is None else most_slots(dimension)
         return int(self._peak_memory(memory.sizes_with(self._table, n_arms, width, n_nodes)))
+
+    def features_with(self, x: Context) -> int:
+        """How many features there would be with a context; `InvalidContext` where it cannot be read."""
+        return self._intake.read(x).n_features
+
+    def features_with_all(self, X: Any) -> int:
+        """How many features there would be with a batch of contexts; `InvalidContext` where one cannot be read."""
+        return self._intake.read_all(X)[1].n_features or 0
+
+    def limit_features(self, most: int) -> None:
+        """Give at most so many features columns of their own from now on; later ones share them."""
+        features = self._intake.reader.features
+        self.features = replace(features, max_features=min(features.max_features, most))
+        self._intake.reader.features = self.features
 
     def memory_in_use(self) -> int:
         """Bytes that are held now, counting all arms as if they had learned: cheap enough for every request."""

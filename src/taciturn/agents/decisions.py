@@ -31,6 +31,7 @@ class Decisions(Displayed, Mapping[int, DecisionRecord]):
     propensities: NDArray[np.float64]
     times: NDArray[np.float64]
     contexts: RowStore
+    raw_contexts: RowStore
     arm_names: tuple[Arm, ...]
 
     @classmethod
@@ -41,7 +42,7 @@ class Decisions(Displayed, Mapping[int, DecisionRecord]):
         for view in views:
             view.flags.writeable = False
         ids, states, arms, learned, propensities, times = views
-        return cls(ids, states, arms, learned, propensities, times, table.contexts, arm_names)
+        return cls(ids, states, arms, learned, propensities, times, table.contexts, table.raw, arm_names)
 
     def counts(self) -> dict[str, int]:
         """How many are in each state."""
@@ -84,8 +85,8 @@ class Decisions(Displayed, Mapping[int, DecisionRecord]):
             return False
 
     def context(self, id: int) -> SparseRow:
-        """The context of a decision, as a view that the agent's next change may overwrite."""
-        return self.contexts[self._position(id)]
+        """The context of a decision before it was scaled, as a view that the agent's next change may overwrite."""
+        return self.raw_contexts[self._position(id)]
 
     def pending(self, at: float = np.inf, expire_after: float | None = None) -> int:
         """How many wait for feedback; with `expire_after`, of those that will not have expired by the time `at`."""

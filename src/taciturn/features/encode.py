@@ -138,7 +138,7 @@ class ContextReader:
             try:
                 reading = reader.read(context)
             except InvalidContext as error:
-                raise InvalidContext(f"row {i}: {error}") from None
+                raise InvalidContext(f"row {i}: {error}", feature=error.feature, row=i) from None
             reader.accept(reading)
             rows.append(reading.row)
         if not rows:
@@ -249,10 +249,19 @@ class _NamedReading:
                     continue
             if of is not str and isinstance(value, Mapping):
                 if depth >= MAX_DEPTH:
-                    raise InvalidContext(f"feature {name!r} is nested more than {MAX_DEPTH} deep; less is needed")
+                    message = f"feature {shown(name)} is nested more than {MAX_DEPTH} deep; less is needed"
+                    raise InvalidContext(message, feature=str(name))
                 self._read_items(value, f"{name}.", depth + 1)
             else:
-                self._read_value(name, value, kind)
+                self._read_one(name, value, kind)
+
+    def _read_one(self, name: Hashable, value: Any, known: str | None) -> None:
+        """Read a value; an error says of which feature."""
+        try:
+            self._read_value(name, value, known)
+        except InvalidContext as error:
+            error.feature = error.feature or str(name)
+            raise
 
     def _read_value(self, name: Hashable, value: Any, known: str | None) -> None:
         self._count += 1

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.contracts import SparseRow
-from taciturn.features.encode import LARGEST_SCALED
 from taciturn.kernels import scale
 from taciturn.kernels.csr import CSR
+from taciturn.validate import LARGEST_SCALED
 
 GROWTH = 1.5
 """The scale is renewed each time the contexts have grown by this factor."""
@@ -60,7 +60,6 @@ COUNTS = {
 """Counts in a file, and the attributes that hold them."""
 
 NO_BINS = scale.Bins(np.zeros(0, np.int32), np.zeros((0, MAX_BINS_EACH - 1)), np.zeros(0, np.int32))
-
 
 
 def most_slots(n_columns: int) -> int:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from taciturn import __version__
+from taciturn.agents.intake import SCALINGS
 from taciturn.contracts import STATES
+from taciturn.features.encode import MAX_DEPTH
+from taciturn.features.schema import KINDS
 from taciturn.service.api.problems import MEDIA_TYPE, TITLES
 from taciturn.service.api.schemas import RewardBatchAnswer, RewardBody
-from taciturn.service.core.contexts import MAX_EXACT
+from taciturn.service.core.contexts import MAX_EXACT, MAX_NAME, MAX_TEXT
 from taciturn.service.core.operations import NAME, AddArm, Create, DecideRequest, Reward
 from taciturn.service.core.session import SERVED_METHODS
 
@@ -51,6 +54,9 @@ ANSWERS: dict[str, Any] = {
             "params": {"type": "object"},
             "corrections": {"type": "boolean"},
             "features": {"type": "integer"},
+            "kinds": {"type": "object", "additionalProperties": {"enum": list(KINDS)}},
+            "columns": {"type": "integer"},
+            "scaling": {"enum": list(SCALINGS)},
         }
     ),
     "Agents": _object({"agents": {"type": "array", "items": _object({"name": {"type": "string"}})}}),
@@ -109,12 +115,13 @@ def _requests(limits: Limits) -> dict[str, Any]:
     create["kind"]["enum"] = sorted(SERVED_METHODS)
     names, number = create["arms"]["anyOf"]
     create["arms"] = {"anyOf": [names | {"minItems": 2, "maxItems": limits.arms}, number | {"maximum": limits.arms}]}
+    found["ContextValue"] = _context_value(limits.dimension)
     found["Rewards"] = {"type": "array", "items": _ref("Reward"), "minItems": 1, "maxItems": limits.batch}
     return found
 
 
 def _context(max_features: int) -> dict[str, Any]:
-    numbers = {"type": "array", "items": {"type": "number"}, "maxItems": max_features}
+    numbers = {"type": "array", "items": {"type": ["number", "null"]}, "maxItems": max_features}
     indices = {
         "type": "array",
         "items": {"type": "integer", "minimum": 0, "maximum": max_features - 1},
@@ -122,16 +129,34 @@ def _context(max_features: int) -> dict[str, Any]:
     }
     parts = {"indices": indices, "values": numbers, "size": {"type": "integer", "minimum": 1, "maximum": max_features}}
     return {
-        "description": "An array of numbers, named features, or the non-zero entries of a sparse row.",
+        "description": "An array of numbers, named features, the non-zero entries of a sparse row, or a text. null is "
+        "a missing value. A named feature is a number, a truth value, a word (a category), a text of several words, a "
+        "date (2026-11-16, 2026-11-16T09:30), a list of words or of numbers, or an object of such features, "
+        f"at most {MAX_DEPTH} deep.",
         "anyOf": [
             numbers | {"minItems": 1},
             {
                 "type": "object",
-                "additionalProperties": {"type": "number"},
+                "additionalProperties": _ref("ContextValue"),
+                "propertyNames": {"maxLength": MAX_NAME},
                 "minProperties": 1,
                 "maxProperties": max_features,
             },
             {"type": "object", "properties": parts, "required": list(parts), "additionalProperties": False},
+            {"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
+        ],
+    }
+
+
+def _context_value(max_features: int) -> dict[str, Any]:
+    item = {"anyOf": [{"type": "string", "maxLength": MAX_NAME}, {"type": ["number", "boolean", "null"]}]}
+    return {
+        "description": "The value of a named feature.",
+        "anyOf": [
+            {"type": ["number", "boolean", "null"]},
+            {"type": "string", "maxLength": MAX_TEXT},
+            {"type": "array", "items": item, "maxItems": max_features},
+            {"type": "object", "additionalProperties": _ref("ContextValue"), "maxProperties": max_features},
         ],
     }
 

@@ -91,7 +91,6 @@ _TABLE: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (errors.AlreadyAnswered, 409, "already-answered", None),
     (CorrectionForbidden, 409, "already-answered", None),
     (errors.RequestIdReused, 409, "request-id-reused", "request_id"),
-    (errors.InvalidContext, 422, "invalid-context", "context"),
     (errors.InvalidReward, 422, "invalid-reward", "reward"),
     (errors.InvalidData, 422, "invalid-file", None),
     (errors.UnknownName, 422, "unknown-name", "params"),
@@ -105,12 +104,20 @@ _TABLE: tuple[tuple[type[Exception], int, str, str | None], ...] = (
 """Status, slug and field of each error; the first class that matches counts."""
 
 
+def _field_of(error: errors.InvalidContext) -> str:
+    """Where a context is wrong: "context", "context.age" or "contexts[3].age"."""
+    context = "context" if error.row is None else f"contexts[{error.row}]"
+    return context if error.feature is None else f"{context}.{error.feature}"
+
+
 def problem_of(error: BaseException) -> Problem:
     """The problem that an error becomes; one that was not foreseen is logged."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, ValidationError):
         return Problem(422, "validation-error", str(error), error.field)
+    if isinstance(error, errors.InvalidContext):
+        return Problem(422, "invalid-context", str(error), _field_of(error))
     if isinstance(error, msgspec.ValidationError):
         field = FIELD.search(str(error))
         return Problem(422, "validation-error", FIELD.sub("", str(error)), field.group(1) if field else None)

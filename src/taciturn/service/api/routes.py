@@ -21,7 +21,16 @@ from taciturn.service.api.schemas import (
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.errors import ValidationError
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import NAME, Decide, Delete, RetireArm, Reward, RewardBatch, Withdraw
+from taciturn.service.core.operations import (
+    NAME,
+    Decide,
+    DecideRequest,
+    Delete,
+    RetireArm,
+    Reward,
+    RewardBatch,
+    Withdraw,
+)
 from taciturn.service.core.service import Service
 
 Handler = Callable[[dict[str, str], bytes], Awaitable[bytes]]
@@ -72,9 +81,13 @@ class Api:
 
     async def decide(self, path: dict[str, str], body: bytes) -> bytes:
         """Decide; the journal stores the body as it was received."""
-        request = await self._decode(decode_decide, body)
-        self._limits.check_request(request)
+        request = await self._decode(self._decode_decide, body)
         return await self._service.call_async(path["agent"], Decide(request), body)  # type: ignore[no-any-return]
+
+    def _decode_decide(self, body: bytes) -> DecideRequest:
+        request = decode_decide(body)
+        self._limits.check_request(request)
+        return request
 
     async def reward(self, path: dict[str, str], body: bytes) -> bytes:
         """Give feedback on one decision."""
@@ -179,9 +192,14 @@ def endpoints(api: Api, limits: Limits) -> list[Endpoint]:
 
     decided = (JSON, {"anyOf": [gives("Decision")[1], gives("Decisions")[1]]})
     binary: dict[str, Any] = {"type": "string", "format": "binary"}
-    context = {"context": {"late": 1.0, "parcel": 1.0}, "request_id": "7c0f"}
+    context = {"context": {"late": 1.0, "country": "DE", "note": "where is my parcel"}, "request_id": "7c0f"}
     reward, arm = {"reward": 1}, {"arm": "human", "like": "order"}
-    create = {"name": "desk", "kind": "viewucb", "arms": ["refund", "order"], "params": {"seed": 0}}
+    create = {
+        "name": "desk",
+        "kind": "viewucb",
+        "arms": ["refund", "order"],
+        "params": {"features": {"text": ["note"]}},
+    }
     rewards = [{"id": 0, "reward": 1}, {"id": 1, "reward": None}]
     return [
         Endpoint(method="POST", path=agent + "/decisions", name="decide", scope="write", takes="DecideRequest",

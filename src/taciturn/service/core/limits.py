@@ -1,29 +1,47 @@
 """How much a service accepts. What exceeds a limit is refused before anything is done."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.validation import MAX_NEIGHBORS
-from taciturn.service.core.contexts import MAX_EXACT, feature_count, is_sparse
+from taciturn.errors import InvalidContext
+from taciturn.features.schema import MAX_NAMED
+from taciturn.service.core.contexts import (
+    MAX_EXACT,
+    MAX_NAME,
+    JSONContext,
+    check_words,
+    count_values,
+    is_named,
+    parse_context,
+    positions,
+)
 from taciturn.service.core.errors import LimitExceeded, ValidationError
 from taciturn.service.core.operations import NAME, AddArm, Create, DecideRequest, Import
+from taciturn.service.core.session import EMBEDDINGS
 from taciturn.system import format_bytes, machine_memory
 
 MOST_OF_MACHINE = 0.75
 """The share of the machine's memory that all agents together may take."""
+
+Checked = TypeVar("Checked")
 
 Count = Annotated[int, Meta(ge=1, le=10**12)]
 Bytes = Annotated[float, Meta(ge=1, le=1e15)]
 Seconds = Annotated[float, Meta(ge=0.01, le=1e9)]
 """What the limits may be: at least what lets one request pass, and at most what nobody means to exceed."""
 
-UNCAPPED = frozenset({"seed", "max_nodes", "memory_limit", "expire_after"})
+UNCAPPED = frozenset({"seed", "max_nodes", "memory_limit", "expire_after", "features"})
 """Params that the limit `setting` does not apply to."""
+
+MAX_COLUMNS = 1_000
+"""How many columns can be named in the param `features`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +50,8 @@ class Limits:
 
     Arguments:
         body, file: bytes of a request, and of an agent's file.
-        dimension: features of an agent's contexts.
+        dimension: features of an agent's contexts, and values of one context; the names of later categories and words
+            share columns (`max_features`).
         batch: contexts or rewards in one request.
         edges: neighbors given in one request, for all of its contexts together.
         arms, agents: arms of an agent, and agents of the service.
@@ -76,7 +95,7 @@ class Limits:
         contexts = request.all_contexts
         if len(contexts) > self.batch:
             raise ValidationError(f"{len(contexts)} contexts in one request; {self.batch} are allowed", "contexts")
-        if max(map(feature_count, contexts)) > self.dimension:
+        if max(_of_each(request, count_values)) > self.dimension:
             raise ValidationError(f"a context has more than {self.dimension} features", _field(request))
         self._check_neighbors(request)
 
@@ -101,16 +120,17 @@ class Limits:
         if len(contexts) > (allowed := self.max_pending(agent)):
             message = f"{len(contexts)} contexts in one request; {allowed} can wait for their feedback at once"
             raise ValidationError(message, "contexts")
+        _of_each(request, lambda context: check_words(context, agent.feature_kinds))
+        named = [context for context in contexts if is_named(context)]
         known = agent.feature_names or {}
-        named = (context for context in contexts if isinstance(context, dict) and not is_sparse(context))
-        total = len(known) + len({name for context in named for name in context if name not in known})
+        total = len(known) + len({name for context in named for name in _numbers(context) if name not in known})
         if total > self.dimension:
             message = f"the agent would have {total} features; {self.dimension} are allowed"
             raise ValidationError(message, _field(request))
 
     def check_total(self, agent: BaseAgent, request: DecideRequest, in_use: float) -> None:
         """Check that all agents together, which hold so many bytes, stay within the limit if this one decides."""
-        features = max(map(feature_count, request.all_contexts))
+        features = _features_with(agent, request)
         if features > agent.n_features:
             if (alone := agent.memory_estimate(features)) > self.allowed_memory:
                 message = f"with {features} features the agent takes about {format_bytes(alone)}"
@@ -144,7 +164,7 @@ class Limits:
         for name, value in op.params.items():
             self._check_setting(f"params.{name}", value, MAX_EXACT if name in UNCAPPED else self.setting)
         caps = {"max_nodes": self.nodes, "memory_limit": self.memory}
-        params = {"expire_after": self.expire_after} | op.params
+        params = {"expire_after": self.expire_after} | op.params | {"features": self._bounded_features(op)}
         return msgspec.structs.replace(op, params=params | {key: _capped(op, key, cap) for key, cap in caps.items()})
 
     def _check_setting(self, field: str, value: Any, cap: int) -> None:
@@ -154,6 +174,25 @@ class Limits:
         if isinstance(value, int) and abs(value) > cap:
             raise ValidationError(f"{value} is too large a number; {cap} is allowed", field)
 
+    def _bounded_features(self, op: Create) -> Any:
+        """The param `features` with this service's limit on their number; what is not an object is left as it is."""
+        given = op.params.get("features")
+        features = {} if given is None else given
+        if not isinstance(features, dict):
+            return given
+        if (embed := features.get("embed")) not in EMBEDDINGS:
+            message = f'embed={embed!r:.100} is not allowed over HTTP; "wordllama" is, or null'
+            raise ValidationError(message, "params.features.embed")
+        for side, names in features.items():
+            if isinstance(names, list) and (
+                len(names) > MAX_COLUMNS or any(len(str(name)) > MAX_NAME for name in names)
+            ):
+                message = f"at most {MAX_COLUMNS} columns can be named, with {MAX_NAME} characters each"
+                raise ValidationError(message, f"params.features.{side}")
+        most = features.get("max_features", MAX_NAMED)
+        whole = isinstance(most, int) and not isinstance(most, bool)
+        return features | {"max_features": min(most, self.dimension) if whole else most}
+
     def check_arm(self, agent: BaseAgent, op: AddArm) -> None:
         """Check that an agent can have one more arm."""
         if op.arm not in agent.arm_names and len(agent.arm_names) >= self.arms:
@@ -161,7 +200,43 @@ class Limits:
 
     def bounded_import(self, file: bytes) -> Import:
         """The import of an agent's file, with the limits on its memory."""
-        return Import(file, self.nodes, self.memory)
+        return Import(file, self.nodes, self.memory, self.dimension)
+
+
+def _numbers(context: JSONContext) -> list[str]:
+    """The names of a context's numbers, which share no columns."""
+    return [] if isinstance(context, str) else [n for n, value in context.items() if isinstance(value, int | float)]  # type: ignore[union-attr]
+
+
+def _features_with(agent: BaseAgent, request: DecideRequest) -> int:
+    """How many features the agent would have with these contexts."""
+    contexts, known = request.all_contexts, agent.feature_names or {}
+    if all(isinstance(context, dict) and _are_known_numbers(context, known) for context in contexts):
+        return agent.n_features
+    if not any(map(is_named, contexts)):
+        return max(map(positions, contexts))
+    return (
+        agent.features_with(contexts[0])
+        if request.single
+        else agent.features_with_all(list(map(parse_context, contexts)))
+    )
+
+
+def _are_known_numbers(context: dict[str, Any], known: Mapping[Any, int]) -> bool:
+    return all(type(value) is float and name in known for name, value in context.items())
+
+
+def _of_each(request: DecideRequest, check: Callable[[JSONContext], Checked]) -> list[Checked]:
+    """What a check returns for each context; its error says which of several contexts is wrong."""
+    if request.single:
+        return [check(request.all_contexts[0])]
+    found = []
+    for row, context in enumerate(request.all_contexts):
+        try:
+            found.append(check(context))
+        except InvalidContext as error:
+            raise InvalidContext(f"row {row}: {error}", feature=error.feature, row=row) from None
+    return found
 
 
 def _field(request: DecideRequest) -> str:

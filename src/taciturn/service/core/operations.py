@@ -132,6 +132,7 @@ class Import(Struct, frozen=True):
     file: bytes
     max_nodes: int
     memory_limit: float
+    max_features: int | None = None  # entries of earlier versions have none
 
 
 class Delete(Struct, frozen=True):

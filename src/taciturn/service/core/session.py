@@ -3,6 +3,7 @@
 import math
 from dataclasses import asdict
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -13,6 +14,7 @@ from taciturn.agents.base import BaseAgent
 from taciturn.agents.warm import compile_kernels
 from taciturn.contracts import STATES, Arm, Decision
 from taciturn.errors import InvalidData, RequestIdReused, TaciturnError, UnknownArm, UnknownDecision
+from taciturn.features.schema import Features
 from taciturn.introspection import Explanation
 from taciturn.registry import METHODS, make, unknown_name
 from taciturn.service.core.contexts import parse_context
@@ -34,6 +36,12 @@ from taciturn.service.core.operations import (
 
 SERVED_METHODS = {name: method for name, method in METHODS.items() if not method.reference}
 """The methods that can be served: those that decide without being told the right arm."""
+
+EMBEDDINGS = (None, "wordllama")
+"""Embeddings of text that a served agent can have: others make the service call an address, or run a function."""
+
+SHOWN_COLUMNS = 1_000
+"""How many columns of an agent's contexts are listed with their kinds."""
 
 MAX_REQUESTS = 10_000
 """How many of an agent's latest requests with an id are remembered, for retries."""
@@ -185,10 +193,14 @@ class Session:
         kind = kind_of(agent)
         if kind is None:
             raise InvalidData("agent.taciturn: holds no agent of a kind that is served")
+        if (embed := Features.of(agent.features).embed) not in EMBEDDINGS:
+            raise InvalidData(f"agent.taciturn: embed={embed!r:.100} is not served; 'wordllama' is, or none")
         try:
             check_distinct_text(agent.arm_names)
             agent.max_nodes = min(agent.max_nodes or op.max_nodes, op.max_nodes)
             agent.memory_limit = min(agent.memory_limit or op.memory_limit, op.memory_limit)
+            if op.max_features is not None:
+                agent.limit_features(op.max_features)
             fresh = agent.health().decisions == 0
             self.timed = agent.clock is not None or (fresh and agent.expire_after is not None)
         except Exception as error:
@@ -243,8 +255,10 @@ class Session:
         """The agent's description for callers."""
         agent = self.agent
         params = {key: value for key, value in agent.params.items() if key != "arms"}
-        about = {"name": name, "kind": self.kind, "arms": agent.arm_names, "active": agent.active_arms}
-        return about | {"params": params, "corrections": self.corrections, "features": agent.n_features}
+        about: dict[str, Any] = {"name": name, "kind": self.kind, "arms": agent.arm_names, "active": agent.active_arms}
+        about |= {"params": params, "corrections": self.corrections, "features": agent.n_features}
+        kinds = {str(name): kind for name, kind in islice(agent.feature_kinds.items(), SHOWN_COLUMNS)}
+        return about | {"kinds": kinds, "columns": len(agent.feature_kinds), "scaling": agent.scaling}
 
     def explain(self, id: int) -> dict[str, Any]:
         """A decision's state and reward, and the explanation of its choice."""

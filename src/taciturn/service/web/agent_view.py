@@ -1,6 +1,7 @@
 """A copy of what the page shows of an agent, taken on the agent's own thread."""
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from taciturn.contracts import STATES, Arm
 from taciturn.introspection import Health
 from taciturn.service.core.session import Session
+
+SHOWN_COLUMNS = 100
+"""The most columns that are shown with their kinds."""
 
 MAP_CONTEXTS, MAP_ENTRIES = 500, 400_000
 """The most contexts on a map, and their most non-zero entries together."""
@@ -23,7 +27,8 @@ class AgentView:
 
     Arrays have one item for each decision that is held, oldest first, without labelled rows; `rewards` are observed or,
     where silent, imputed; NaN for none; `times` are seconds since 1970 if the agent is `timed`, else the numbers of the
-    decisions. `contexts` are the newest contexts, labelled ones included, and `context_arms` the indices of their arms.
+    decisions. `kinds` are those of the first `SHOWN_COLUMNS` of all `columns`. `contexts` are the newest contexts,
+    labelled ones included, and `context_arms` the indices of their arms.
     """
 
     name: str
@@ -34,6 +39,8 @@ class AgentView:
     corrections: bool
     timed: bool
     params: dict[str, Any]
+    kinds: dict[str, str]
+    columns: int
     health: Health
     ids: NDArray[np.int64]
     chosen: NDArray[np.int32]
@@ -60,6 +67,8 @@ def capture(name: str, session: Session) -> AgentView:
         corrections=session.corrections,
         timed=session.timed,
         params={key: value for key, value in agent.params.items() if key != "arms"},
+        kinds={str(name): kind for name, kind in islice(agent.feature_kinds.items(), SHOWN_COLUMNS)},
+        columns=len(agent.feature_kinds),
         health=agent.health(),
         ids=decisions.ids[made],
         chosen=decisions.arms[made],

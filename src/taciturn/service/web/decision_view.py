@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from taciturn.service.core.session import Session
+from taciturn.service.web.context_words import in_words
 
 MAX_ARMS = 12
 """The most arms whose scores are shown."""
@@ -47,13 +48,11 @@ def capture(session: Session, id: int) -> dict[str, Any]:
 
 
 def _context(session: Session, id: int) -> dict[str, Any]:
-    """The features of a decision with the largest absolute values, (name, value) largest first, and how many more."""
-    columns, values = session.agent.decisions.context(id)
-    names = {column: name for name, column in (session.agent.feature_names or {}).items()}
-    present = int(np.count_nonzero(values))
-    order = np.argsort(-np.abs(values), kind="stable")[: min(MAX_FEATURES, present)]
-    features = [(str(names.get(int(columns[i]), int(columns[i]))), float(values[i])) for i in order]
-    return {"features": features, "more_features": present - len(order), "named": bool(names)}
+    """What a decision was made on, (name, value) with the largest values first, and how many more there are."""
+    agent = session.agent
+    found = in_words(agent.decisions.context(id), agent.feature_names, agent.feature_kinds)
+    features = [(shown.name, shown.value) for shown in found[:MAX_FEATURES]]
+    return {"features": features, "more_features": len(found) - len(features), "named": bool(agent.feature_names)}
 
 
 def _time(session: Session, id: int) -> dict[str, Any]:

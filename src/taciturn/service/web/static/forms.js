@@ -38,11 +38,18 @@ export function onSubmit(form, work) {
   });
 }
 
-// A context from text: JSON, lines of name=value, or numbers.
+// The value of a line name=value: a number, true or false, nothing where it is missing, or words.
+function readValue(text) {
+  if (text === "") return null;
+  if (text === "true" || text === "false") return text === "true";
+  return Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
+// A context from what was typed: JSON, lines of name=value, numbers, or a text.
 export function readContext(text) {
   const given = text.trim();
   if (!given) throw new Problem(422, "A context is needed: lines of name=value, or JSON.", "context");
-  if (/^[[{]/.test(given)) {
+  if (/^[[{"]/.test(given)) {
     try {
       return JSON.parse(given);
     } catch {
@@ -53,16 +60,14 @@ export function readContext(text) {
   if (lines.every((line) => !line.includes("="))) {
     const numbers = given.split(/[\s,;]+/).filter(Boolean).map(Number);
     if (numbers.every(Number.isFinite)) return numbers;
+    if (/\s/.test(given)) return given;
   }
   const context = {};
   for (const line of lines) {
-    const cut = line.lastIndexOf("=");
+    const cut = line.indexOf("=");
     const name = line.slice(0, cut).trim();
-    const value = line.slice(cut + 1).trim();
-    if (cut < 1 || !name || !value || !Number.isFinite(Number(value))) {
-      throw new Problem(422, `“${line}” is not name=value with a number.`, "context");
-    }
-    context[name] = Number(value);
+    if (cut < 1 || !name) throw new Problem(422, `“${line}” is not name=value; give several words, or JSON.`, "context");
+    context[name] = readValue(line.slice(cut + 1).trim());
   }
   return context;
 }
@@ -80,6 +85,7 @@ export async function create(data) {
       throw new Problem(422, 'This is not JSON; {"seed": 0} is.', "params");
     }
   }
+  if (data.get("one_right_arm") === "no") params = { one_right_arm: false, ...params };
   await request("POST", "/v1/agents", { name, kind: data.get("kind"), arms, params });
   return name;
 }
