@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 import taciturn
 from taciturn.contracts import Dataset
-from taciturn.errors import InvalidData
+from taciturn.datasets.describe import describe
+from taciturn.errors import InvalidContext, InvalidData
 
 Y = [0, 1, 0, 1, 0, 1, 1]
 MATRIX = np.arange(21.0).reshape(7, 3) % 4
@@ -89,6 +90,18 @@ def test_an_agent_decides_on_words_under_every_mechanism(missing, columns):
     data = taciturn.load_dataset(WORDS[[*columns, "best"]], label="best")
     stream = taciturn.Stream(data, missing=missing, seed=0)
     assert len(taciturn.evaluate(taciturn.LinUCB(arms=data.arms, seed=0), stream).correct) == 18
+
+
+def test_a_column_of_dates_and_words_is_taken_where_its_kind_is_said():
+    frame = pd.DataFrame({"since": ["2024-01-01", "soon", "later"] * 4, "best": ["a", "b", "b"] * 4})
+    data = taciturn.load_dataset(frame, label="best")
+    stream = taciturn.Stream(data, seed=0)
+    (facts,) = describe(data)
+    assert "features=Features(categorical=['since'])" in facts.becomes
+    with pytest.raises(InvalidContext, match="'since'.*date"):
+        taciturn.evaluate(taciturn.LinUCB(arms=data.arms, seed=0), stream)
+    said = taciturn.LinUCB(arms=data.arms, seed=0, features=taciturn.Features(categorical=["since"]))
+    assert len(taciturn.evaluate(said, stream).correct) == 10
 
 
 def test_contexts_that_are_no_matrix_and_cannot_become_one_are_refused_where_one_is_needed():
