@@ -12,7 +12,7 @@ from taciturn.experiments.checks import toy_data
 from taciturn.experiments.recorder import read_runs
 from taciturn.experiments.runner import execute
 from taciturn.experiments.spec import Experiment, Spec, expand
-from taciturn.reports import page, paper, tables
+from taciturn.reports import page, paper, ranks, tables
 
 METHODS = ["linucb"]
 
@@ -89,6 +89,14 @@ def test_runs_that_differ_in_the_agents_scaling_have_rows_of_their_own(results):
     others = [replace(record, params={"scaling": scaling}) for scaling in ("auto", "l1")]
     rows = [row for row in tables.accuracy_rows(others) if row.kind == "method"]
     assert [row.scaling for row in rows] == ["l1 rows, agent auto", "l1 rows, agent l1"]
+
+
+def test_methods_that_are_equal_everywhere_are_not_ranked(results):
+    record = next(read_runs(results))
+    equal = [replace(record, method=m, missing=missing) for m in "abc" for missing in ("mcar:0.2", "mcar:0.4")]
+    assert ranks.ranking(equal) is None
+    better = [replace(run, accuracy=1.0) if run.method == "b" else run for run in equal]
+    assert next(iter(ranks.ranking(better).mean_ranks)) == "b"
 
 
 def test_the_comparison_with_the_paper_says_which_scaling_was_used(results):

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 import taciturn
 from taciturn.contracts import Dataset
-from taciturn.errors import InvalidData
+from taciturn.datasets.describe import describe
+from taciturn.errors import InvalidContext, InvalidData
 
 Y = [0, 1, 0, 1, 0, 1, 1]
 MATRIX = np.arange(21.0).reshape(7, 3) % 4
@@ -59,6 +60,48 @@ def test_the_matrix_of_a_table_has_a_named_column_for_each_feature_and_is_made_o
     assert data.X is data.X
     assert (data.X.shape, data.feature_names) == ((40, 2), ["amount", "vip"])
     np.testing.assert_array_equal(data.X.toarray(), frame[["amount", "vip"]].to_numpy(float))
+
+
+WORDS = pd.DataFrame(
+    {
+        "country": ["DE", "FR", None, "DE"] * 5,
+        "amount": [1.5, None, 3.0, 4.0] * 5,
+        "note": ["parcel is late", "no parcel", "late", "it is late"] * 5,
+        "best": ["a", "b", "a", "b"] * 5,
+    }
+)
+
+
+def test_words_become_columns_of_the_matrix_as_an_agent_reads_them():
+    data = taciturn.load_dataset(WORDS, label="best")
+    agent = taciturn.LinUCB(arms=data.arms, seed=0, scaling="none")
+    for context in data.contexts:
+        agent.decide(context)
+    assert data.X.shape == (20, agent.n_features)
+    assert {"country=DE", "country=FR", "amount", "note:parcel", "note:is late"} <= set(data.feature_names)
+    assert len(data.feature_names) == agent.n_features
+    first = dict(zip(data.feature_names, data.X[0].toarray()[0], strict=True))
+    assert (first["country=DE"], first["country=FR"], first["amount"]) == (1.0, 0.0, 1.5)
+
+
+@pytest.mark.parametrize("missing", ["mcar:0.5", "context:0.5", "reward:0.5"])
+@pytest.mark.parametrize("columns", [["country", "amount", "note"], ["note"]])
+def test_an_agent_decides_on_words_under_every_mechanism(missing, columns):
+    data = taciturn.load_dataset(WORDS[[*columns, "best"]], label="best")
+    stream = taciturn.Stream(data, missing=missing, seed=0)
+    assert len(taciturn.evaluate(taciturn.LinUCB(arms=data.arms, seed=0), stream).correct) == 18
+
+
+def test_a_column_of_dates_and_words_is_taken_where_its_kind_is_said():
+    frame = pd.DataFrame({"since": ["2024-01-01", "soon", "later"] * 4, "best": ["a", "b", "b"] * 4})
+    data = taciturn.load_dataset(frame, label="best")
+    stream = taciturn.Stream(data, seed=0)
+    (facts,) = describe(data)
+    assert "features=Features(categorical=['since'])" in facts.becomes
+    with pytest.raises(InvalidContext, match="'since'.*date"):
+        taciturn.evaluate(taciturn.LinUCB(arms=data.arms, seed=0), stream)
+    said = taciturn.LinUCB(arms=data.arms, seed=0, features=taciturn.Features(categorical=["since"]))
+    assert len(taciturn.evaluate(said, stream).correct) == 10
 
 
 def test_contexts_that_are_no_matrix_and_cannot_become_one_are_refused_where_one_is_needed():

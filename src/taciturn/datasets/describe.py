@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from taciturn.contracts import Dataset
 from taciturn.datasets.table import Column, Table
+from taciturn.features.schema import ISO_DATE
 
 BECOMES = {
     "number": "a column, brought to a common scale",
@@ -22,6 +23,9 @@ BECOMES = {
     "empty": "nothing: it is left out",
 }
 """What agents make of a column of each kind, unless they are told otherwise or rows are scaled."""
+
+SAID_AS = {"category": "categorical", "text": "text"}
+"""The argument of `Features` that names columns of these kinds."""
 
 SHOWN_LENGTH, SHOWN_VALUES = 40, 3
 
@@ -69,10 +73,7 @@ def _columns(data: Dataset) -> Iterator[Column]:
 
 
 def _facts(column: Column) -> ColumnFacts:
-    missing = column.missing
-    becomes = BECOMES[column.kind]
-    if missing and column.kind != "empty":
-        becomes += ", and one that says that it is missing"
+    missing, becomes = column.missing, _becomes(column)
     if isinstance(column.values, list):
         counts = Counter(_words(column))
         dates = sorted(counts, key=str) if column.kind == "date" else []
@@ -82,6 +83,16 @@ def _facts(column: Column) -> ColumnFacts:
     present = column.values[~np.isnan(column.values)]
     span = (float(present.min()), float(present.max()))
     return ColumnFacts(column.name, column.kind, len(np.unique(present)), missing, *span, [], becomes)
+
+
+def _becomes(column: Column) -> str:
+    becomes = BECOMES[column.kind]
+    if column.missing and column.kind != "empty":
+        becomes += ", and one that says that it is missing"
+    if column.kind in SAID_AS and any(value is not None and ISO_DATE.fullmatch(value) for value in column.values):
+        # An agent judges a column by its first value, and would refuse the words after a date.
+        becomes += f"; some cells are dates, so say features=Features({SAID_AS[column.kind]}=[{column.name!r}])"
+    return becomes
 
 
 def _words(column: Column) -> Iterator[Any]:

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.contracts import Arm, Contexts, Dataset, EncodedContexts
-from taciturn.datasets.table import Table, is_missing
+from taciturn.datasets.table import Table
 from taciturn.errors import InvalidData, TaciturnError
+from taciturn.features.schema import is_missing
 from taciturn.validate import LARGEST
 
 MAX_FEATURES = 10_000_000

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from taciturn.contracts import Contexts
 from taciturn.errors import InvalidData
+from taciturn.features.schema import is_missing
 from taciturn.validate import LARGEST, shown
 
 
@@ -127,13 +128,6 @@ def words_column(name: str, cells: list[str | None]) -> Column:
     """Return a column of text where a cell has several words, as agents decide it, otherwise of categories."""
     several = any(len(cell.split()) > 1 for cell in cells if cell is not None)
     return Column(name, "text" if several else "category", cells)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value stands for none: None, NaN, an empty string, or pandas' NA and NaT."""
-    if value is None or type(value).__name__ == "NAType" or (isinstance(value, str) and not value.strip()):
-        return True
-    return not isinstance(value, list | tuple | np.ndarray) and bool(value != value)  # noqa: PLR0124 - NaN
 
 
 def _datetime(value: dt.date) -> dt.datetime:

@@ -48,9 +48,12 @@ def _blocks(records: Sequence[RunRecord]) -> tuple[list[str], np.ndarray[tuple[i
 
 
 def ranking(records: Sequence[RunRecord]) -> Ranking | None:
-    """Rank methods over data sets and settings (Demšar 2006); None with fewer than 3 methods or 2 settings."""
+    """Rank methods over data sets and settings (Demšar 2006).
+
+    None with fewer than 3 methods or 2 settings, and where all methods are equal on each setting.
+    """
     methods, table = _blocks(records)
-    if len(methods) < 3 or len(table) < 2:
+    if len(methods) < 3 or len(table) < 2 or np.all(table == table[:, :1]):
         return None
     ranks = stats.rankdata(-table, axis=1).mean(axis=0)
     count, blocks = len(methods), len(table)
