@@ -65,3 +65,12 @@ def test_the_readmes_commands_for_serving_run_in_an_empty_folder(tmp_path, capsy
 def test_the_readme_names_make_demo_and_make_test():
     assert "$ make demo" in README
     assert "$ make test" in README
+
+
+def test_the_page_on_contexts_runs_and_prints_what_it_says(capsys):
+    page = (HOME / "docs" / "contexts.md").read_text(encoding="utf-8")
+    names = {"__name__": "page"}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "contexts.md", "exec"), names)  # noqa: S102 - our own documentation
+    said = [" ".join(line.split()) for line in re.findall(r"^prints `(.*?)`", page, re.DOTALL | re.MULTILINE)]
+    assert capsys.readouterr().out.splitlines() == said

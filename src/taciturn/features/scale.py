@@ -140,7 +140,7 @@ class Scaler:
     def bounded(self, row: SparseRow) -> SparseRow:
         """The row with outliers at their bound; a zero that is one becomes an entry."""
         columns, values = row
-        zeros = scale.absent_columns(columns, self._far_zeros)
+        zeros = scale.absent_columns(columns, self._far_zeros) if len(self._far_zeros) else self._far_zeros
         if len(zeros):
             order = np.argsort(np.concatenate([columns, zeros]))
             columns = np.concatenate([columns, zeros])[order]
