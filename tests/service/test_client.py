@@ -210,7 +210,6 @@ def test_what_json_cannot_say_is_not_sent(client, wrong):
     for call in (
         lambda: remote.feedback(id, wrong),
         lambda: remote.feedback_batch({id: wrong}),
-        lambda: remote.decide({"a": wrong} if np.ndim(wrong) == 0 else wrong),
         lambda: client.create("other", arms=2, kind="linucb", expire_after=wrong),
     ):
         with pytest.raises(TaciturnError, match="cannot be sent"):
@@ -219,3 +218,30 @@ def test_what_json_cannot_say_is_not_sent(client, wrong):
         remote.feedback_batch([(id, 1)])
     assert remote.explain(id).state == "rewarded"
     client.delete("finite")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"a": float("inf")}, "'a' is inf; a finite number is needed"),
+        ({"a": {"b": np.float32("-inf")}}, "'a.b' is -inf"),
+        ({"a": 2**60}, "or text"),
+        ({"a": object()}, "'a' is <object"),
+        (np.array([1.0, np.inf]), "inf at feature 1"),
+        ([[1.0], [2.0]], "one row"),
+    ],
+)
+def test_contexts_that_json_cannot_say_are_not_sent(client, wrong, message):
+    remote = client.create("finite", arms=2, kind="linucb")
+    for call in (lambda: remote.decide(wrong), lambda: remote.decide_batch([wrong])):
+        with pytest.raises(InvalidContext, match=message):
+            call()
+    assert client.agent("finite").health().decisions == 0
+    client.delete("finite")
+
+
+def test_features_of_the_library_are_sent(client):
+    features = taciturn.Features(text=["note"], ignore=["id"])
+    remote = client.create("columns", arms=2, kind="linucb", features=features)
+    assert remote.params["features"] == {"text": ["note"], "ignore": ["id"], "max_features": 100_000}
+    client.delete("columns")

@@ -214,6 +214,7 @@ PARAMS = [
     {"kind": "bilinucb-kmeans", "seed": 2},
     {"kind": "gcnucb", "preset": "paper"},
     {"corrections": False, "max_nodes": None},
+    {"features": {"text": ["note"]}, "scaling": "l2"},
 ]
 
 

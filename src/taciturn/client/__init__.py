@@ -11,6 +11,7 @@ from taciturn.client.compare import is_as_asked, same_agent
 from taciturn.client.connection import Connection, ServiceUnavailable, segment
 from taciturn.client.remote import RemoteAgent
 from taciturn.contracts import Arm
+from taciturn.features.schema import Features
 
 __all__ = ["Client", "RemoteAgent", "ServiceUnavailable"]
 
@@ -80,6 +81,8 @@ class Client:
             params: the parameters of its kind.
         """
         names = arms if isinstance(arms, int) else list(arms)
+        if params.get("features") is not None:
+            params["features"] = Features.of(params["features"]).as_dict()
         body = {"name": name, "kind": kind, "arms": names, "params": params, "corrections": corrections}
         reply = self.connection.send("POST", "/v1/agents", body)
         if reply.repeated and reply.slug == "name-taken" and is_as_asked(about := self._about(name), body):

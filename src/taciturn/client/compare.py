@@ -17,10 +17,17 @@ def is_as_asked(about: dict[str, Any], body: dict[str, Any]) -> bool:
     arms = list(range(asked["arms"])) if isinstance(asked["arms"], int) else asked["arms"]
     found = [about["kind"], about["arms"], about["active"], about["corrections"]]
     return found == [asked["kind"], arms, arms, asked["corrections"]] and all(
-        about["params"][name] == value or (name in CAPPED and (value is None or about["params"][name] < value))
+        _is_param(name, about["params"][name], value)
         for name, value in asked["params"].items()
         if name in about["params"]  # a preset is not: its params are
     )
+
+
+def _is_param(name: str, found: Any, asked: Any) -> bool:
+    """Whether a param is as it was asked for, or as the service has bounded it."""
+    if name == "features":
+        found, asked = ({k: v for k, v in (given or {}).items() if k != "max_features"} for given in (found, asked))
+    return found == asked or (name in CAPPED and (asked is None or found < asked))
 
 
 def same_agent(one: bytes, other: bytes) -> bool:
@@ -39,6 +46,16 @@ def _identity(file: bytes) -> tuple[Any, ...]:
     length = int.from_bytes(file[9:17], "little")
     root = json.loads(file[17 : 17 + length])["root"]
     state = dict(root["state"]["dict"])
-    params = {name: value for name, value in state["params"]["dict"] if name not in CAPPED}
+    lowered = {*CAPPED, "features", "scaling"}  # earlier versions had no features and no scaling
+    params = {name: value for name, value in state["params"]["dict"] if name not in lowered}
     next_id = dict(state["table"]["dict"])["next_id"]
-    return root["object"], params, state["arm_names"], state["feature_names"], state["n_features"], next_id
+    return root["object"], params, state["arm_names"], _features(state), next_id
+
+
+def _features(state: dict[str, Any]) -> tuple[Any, Any]:
+    """The names of the features, and how many there are without names, as this version or an earlier one wrote them."""
+    if "intake" in state:
+        reader = dict(dict(state["intake"]["dict"])["reader"]["dict"])
+        return reader["names"], reader["n_inputs"]
+    names = state["feature_names"]
+    return names, (state["n_features"] or None) if names is None else None

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from taciturn import errors
 from taciturn.client.connection import Connection, Reply, segment
+from taciturn.client.contexts import json_context, json_contexts
 from taciturn.contracts import Arm, Context, Decision
 from taciturn.display import Displayed, Summary, counted, name_text
 from taciturn.introspection import Calibration, Explanation, Health, Neighbor
@@ -41,12 +41,12 @@ class RemoteAgent(Displayed):
         allowed: Sequence[Arm] | None = None,
         request_id: str | None = None,
     ) -> Decision:
-        """Choose an arm for a context: a 1-d array, a sparse matrix of one row, or {feature: value}.
+        """Choose an arm for a context: all that an agent in this process takes, as far as JSON can say it.
 
         A request with a `request_id` of your own is decided on once, also if your program is started again in between:
         the same request with the same id gets the same decision, another one with that id raises `RequestIdReused`.
         """
-        return _decision(self._decide({"context": _context(x), "neighbors": _list(neighbors)}, allowed, request_id))
+        return _decision(self._decide({"context": json_context(x), "neighbors": _list(neighbors)}, allowed, request_id))
 
     def decide_batch(
         self,
@@ -56,10 +56,9 @@ class RemoteAgent(Displayed):
         allowed: Sequence[Arm] | None = None,
         request_id: str | None = None,
     ) -> list[Decision]:
-        """Choose an arm for each row of a matrix, or item of a list of contexts; `request_id` as for `decide`."""
+        """Choose an arm for each row of a matrix, frame or table, or item of a list; `request_id` as for `decide`."""
         near = None if neighbors is None else [_list(ids) for ids in neighbors]
-        rows = [X.tocsr()[i] for i in range(X.shape[0])] if sp.issparse(X) else X
-        found = self._decide({"contexts": [_context(x) for x in rows], "neighbors": near}, allowed, request_id)
+        found = self._decide({"contexts": json_contexts(X), "neighbors": near}, allowed, request_id)
         return [_decision(one) for one in found["decisions"]]
 
     def _decide(self, body: dict[str, Any], allowed: Sequence[Arm] | None, request_id: str | None) -> Any:
@@ -130,18 +129,6 @@ def _id(id: Any) -> int:
     if isinstance(id, bool) or not isinstance(id, int | np.integer) or id < 0:
         raise errors.UnknownDecision(f"unknown decision {id!r}")
     return int(id)
-
-
-def _context(x: Any) -> Any:
-    """A context in the form that JSON can hold."""
-    if isinstance(x, Mapping) and not sp.issparse(x):
-        return {str(name): value for name, value in x.items()}
-    if sp.issparse(x):
-        row = sp.csr_matrix(x.reshape(1, -1) if x.ndim == 1 else x)
-        if row.shape[0] != 1:
-            raise errors.InvalidContext(f"one context is one row; this sparse matrix has {row.shape[0]}")
-        return {"indices": row.indices, "values": row.data, "size": row.shape[1]}
-    return x if isinstance(x, list) else np.asarray(x).tolist()
 
 
 def _list(given: Iterable[Any] | None) -> list[Any] | None:

@@ -34,7 +34,7 @@ def one_context(given: Any) -> Any:
         return dataclasses.asdict(given)
     if hasattr(given, "detach") or hasattr(given, "__array_interface__") or hasattr(given, "__cuda_array_interface__"):
         return _array_row(_tensor(given))
-    if hasattr(given, "columns") or hasattr(given, "schema"):
+    if _is_frame(given):
         rows = frame_rows(given)
         if len(rows) != 1:
             raise InvalidContext(f"one context is one row; this {type(given).__name__} has {len(rows)}")
@@ -61,7 +61,7 @@ def all_contexts(given: Any) -> Sequence[Any]:
         return _rows_of_array(_tensor(given))
     if isinstance(given, Mapping) and not sp.issparse(given):
         return _rows_of_columns(given)
-    if hasattr(given, "columns") or hasattr(given, "schema"):
+    if _is_frame(given):
         return frame_rows(given)
     if hasattr(given, "to_pylist"):  # a column of an Arrow table
         return list(given.to_pylist())
@@ -89,6 +89,11 @@ def frame_rows(frame: Any) -> Sequence[Any]:
         columns = [frame[name].tolist() for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     raise InvalidContext(f"a context cannot be of type {type(frame).__name__}; {ALLOWED}")
+
+
+def _is_frame(given: Any) -> bool:
+    """Whether something has named columns; a lazy frame is not asked for them, since that can take long."""
+    return hasattr(given, "collect_schema") or hasattr(given, "columns") or hasattr(given, "schema")
 
 
 def _named(names: Any, values: list[Any]) -> Any:

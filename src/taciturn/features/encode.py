@@ -280,7 +280,7 @@ class _NamedReading:
             case "text":
                 self._add_text(name, value)
             case "tags":
-                for tag in value:
+                for tag in sorted(value, key=str) if isinstance(value, set | frozenset) else value:
                     if not is_missing(tag):
                         self._add(f"{name}={_word(tag)}", 1.0)
                         self._check_count()
