@@ -110,7 +110,9 @@ class ClassifierImputer(BaseImputer):
             return getattr(self.estimator, method)(*values, **options)
         except (TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
-            raise TaciturnError(f"the imputer {self.estimator} refuses: {reason}") from None
+            raise TaciturnError(
+                f"the imputer {self.estimator} refuses: {reason} (scaling='none' gives it contexts as they are)"
+            ) from None
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take the estimator over."""
