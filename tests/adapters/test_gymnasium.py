@@ -88,6 +88,56 @@ def test_any_environment_with_discrete_actions_and_a_box_is_accepted():
     np.testing.assert_array_equal(agent.log()["rewards"], received)
 
 
+class Rooms(gym.Env):
+    """Ten observations of a space; action 1 is right where its `light` is 1."""
+
+    def __init__(self, space):
+        self.observation_space, self.action_space = space, gym.spaces.Discrete(2)
+        space.seed(0)
+
+    def reset(self, *, seed=None, options=None):
+        self.left, self.seen = 10, [self.observation_space.sample()]
+        return self.seen[-1], {}
+
+    def step(self, action):
+        right = self.seen[-1]["light"] if isinstance(self.seen[-1], dict) else 1
+        self.left -= 1
+        self.seen.append(self.observation_space.sample())
+        return self.seen[-1], float(action == right), self.left == 0, False, {}
+
+
+ROOMS = gym.spaces.Dict(
+    light=gym.spaces.Discrete(2),
+    size=gym.spaces.Box(0, 9, (1,)),
+    at=gym.spaces.Box(0, 9, (2,)),
+    sign=gym.spaces.Text(8),
+    more=gym.spaces.Tuple([gym.spaces.Discrete(3), gym.spaces.MultiBinary(2)]),
+)
+
+
+def test_observations_with_names_are_contexts_with_names():
+    env = Rooms(ROOMS)
+    agent, twin = taciturn.LinUCB(arms=2), taciturn.LinUCB(arms=2)
+    rewards = run(agent, env, episodes=1)
+    for seen, reward in zip(env.seen, rewards, strict=False):
+        more = {"0": str(seen["more"][0]), "1": dict(zip("01", seen["more"][1].tolist(), strict=True))}
+        at = dict(zip("01", seen["at"].tolist(), strict=True))
+        context = {"light": str(seen["light"]), "size": seen["size"][0], "at": at, "sign": seen["sign"], "more": more}
+        twin.feedback(twin.decide(context).id, reward)
+    assert agent.feature_names == twin.feature_names
+    np.testing.assert_array_equal(agent.log()["arms"], twin.log()["arms"])
+    assert agent.feature_kinds["light"] == "category"
+    assert (agent.feature_kinds["at.0"], agent.feature_kinds["more.1.0"]) == ("number", "number")
+
+
+@pytest.mark.parametrize("space", [gym.spaces.Discrete(3), gym.spaces.MultiDiscrete([2, 3]), gym.spaces.MultiBinary(3)])
+def test_other_observations_are_contexts(space):
+    agent = taciturn.LinUCB(arms=2)
+    assert len(run(agent, Rooms(space))) == 10
+    expected = {"Discrete": {"observation": "category"}, "MultiDiscrete": {"0": "category", "1": "category"}}
+    assert dict(agent.feature_kinds) == expected.get(type(space).__name__, {})
+
+
 def test_a_copy_of_an_environment_is_independent():
     env = TaciturnEnv(taciturn.Stream(toy_data()))
     env.reset()
@@ -103,8 +153,10 @@ def test_unsuitable_environments_agents_and_actions_are_refused():
     agent = taciturn.LinUCB(arms=data.arms)
     with pytest.raises(TaciturnError, match="3 actions and the agent 2 arms"):
         run(taciturn.LinUCB(arms=2), env)
-    with pytest.raises(TaciturnError, match="Discrete on a Box"):
-        run(agent, gym.make("FrozenLake-v1"))
+    with pytest.raises(TaciturnError, match="Discrete ones are"):
+        run(agent, gym.make("Pendulum-v1"))
+    with pytest.raises(TaciturnError, match="observations Graph.* are not allowed"):
+        run(agent, Rooms(gym.spaces.Graph(gym.spaces.Discrete(2), None)))
     with pytest.raises(TaciturnError, match="episodes=0"):
         run(agent, env, episodes=0)
     with pytest.raises(TaciturnError, match="delay=0"):

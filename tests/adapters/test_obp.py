@@ -6,6 +6,7 @@ import sys
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -157,6 +158,18 @@ def test_replay_learns_nothing_from_other_rounds():
         alone.feedback(decision.id, None if np.isnan(reward) else reward)
     for context in feedback["context"][:5]:
         np.testing.assert_array_equal(agent.decide(context).scores, alone.decide(context).scores)
+
+
+def test_contexts_with_names_are_replayed_and_converted():
+    rows = [{"age": 41.0, "country": "DE"}, {"age": None, "country": "FR"}, {"age": 7.0, "country": "DE"}]
+    agent = taciturn.LinUCB(arms=["a", "b"])
+    logged = {"context": pd.DataFrame(rows), "action": [0, 1, 0], "reward": [1.0, 0.0, np.nan], "n_actions": 2}
+    assert set(replay(agent, logged)) <= {0, 1, 2}
+    assert dict(agent.feature_kinds) == {"age": "number", "country": "category"}
+    log = {"arms": [0, 1, 0], "rewards": [1.0, 0.0, 1.0], "propensities": [0.5] * 3}
+    feedback = to_obp(log, rows, arms=["a", "b"])
+    expected = [[41, 1, 0, 0], [0, 0, 1, 1], [7, 1, 0, 0]]  # age, country=DE, age?, country=FR
+    np.testing.assert_array_equal(feedback["context"], expected)
 
 
 def test_replay_refuses_bad_input_before_it_decides():

@@ -116,13 +116,25 @@ def test_bad_input_is_refused_and_the_pull_stays_pending():
     policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"]))
     with pytest.raises(TypeError, match="a context and a reward"):
         policy.update("a", {"x": 1.0})
-    with pytest.raises(TaciturnError, match="a context is"):
+    with pytest.raises(TaciturnError, match="a context cannot be"):
         policy.pull(["a", "b"])
     policy.pull(["a", "b"], {"x": 1.0})
     with pytest.raises(TaciturnError, match="reward 3 is not allowed"):
         policy.update("a", {"x": 1.0}, 3)
     policy.update("a", {"x": 1.0}, 1)
     assert policy.agent.log()["rewards"].tolist() == [1.0]
+
+
+def test_contexts_have_words_and_missing_values():
+    context = {"country": "DE", "age": math.nan, "note": "where is it", "tags": ["a", "b"], "v": np.array([0.5, 1.0])}
+    policy, agent = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"])), taciturn.LinUCB(arms=["a", "b"])
+    for given in (context, context | {"country": "FR", "age": 3.0}, context):
+        arm, made = policy.pull(["a", "b"], context=given), agent.decide(given)
+        assert arm == made.arm
+        policy.update(arm, dict(given), 1.0)  # an equal one, with the same NaN
+        agent.feedback(made.id, 1.0)
+    assert policy.agent.log()["rewards"].tolist() == [1.0] * 3
+    assert policy.agent.feature_names == agent.feature_names
 
 
 def test_without_river_the_error_names_the_extra(monkeypatch):

@@ -1,6 +1,7 @@
 """The scikit-learn adapter."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -8,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import taciturn
 from taciturn.adapters.sklearn import PartialFitAgent
-from taciturn.errors import TaciturnError, UnknownArm
+from taciturn.errors import InvalidContext, TaciturnError, UnknownArm
 from taciturn.experiments.checks import toy_data
 
 
@@ -88,6 +89,21 @@ def test_bad_input_is_refused_before_anything_is_learned():
         model.partial_fit([[1.0], [2.0]], ["a", "c"], [1, 0])
     with pytest.raises(TaciturnError, match="NaN for silence"):
         model.partial_fit([[1.0], [2.0]], ["a", "b"], [1, 2])
-    with pytest.raises(ValueError, match="NaN"):
-        model.partial_fit([[1.0], [np.nan]], ["a", "b"], [1, 0])
+    for wrong in (np.inf, "word"):
+        with pytest.raises(InvalidContext, match="row 1"):
+            model.partial_fit([{"x": 1.0}, {"x": wrong}], ["a", "b"], [1, 0])
+    with pytest.raises(InvalidContext, match="no contexts"):
+        model.partial_fit([], [], [])
     assert not hasattr(model, "agent_")
+
+
+def test_frames_keep_their_names_words_and_missing_values():
+    frame = pd.DataFrame({"age": [41.0, np.nan, 23.0], "country": ["DE", "FR", None]})
+    model = PartialFitAgent(taciturn.LinUCB(arms=["a", "b"])).partial_fit(frame, ["a", "b", "a"], [1, 0, np.nan])
+    by_hand = taciturn.LinUCB(arms=["a", "b"])
+    for row, (arm, reward) in zip(frame.to_dict("records"), [("a", 1), ("b", 0), ("a", None)], strict=True):
+        by_hand.feedback(by_hand.decide(row, allowed=[arm]).id, reward)
+    assert dict(model.agent_.feature_kinds) == {"age": "number", "country": "category"}
+    assert model.agent_.feature_names == by_hand.feature_names
+    expected = [by_hand.fork().decide(row).scores for row in frame.to_dict("records")]
+    np.testing.assert_array_equal(model.decision_function(frame), expected)

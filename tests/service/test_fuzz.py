@@ -20,8 +20,8 @@ def served():
     service = Service(MemoryJournal(), limits=Limits(agents=50, arms=20, dimension=200, batch=20, nodes=10_000))
     for name in "ab":
         service.call(name, service.limits.bounded_create(Create(name, ["x", "y"], "linucb")))
-        named = DecideRequest(contexts=[{"late": 1.0}] * 20)  # so that most contexts with names are valid
-        service.call(name, Decide(named))
+        named = {"late": 1.0, "country": "DE", "note": "where is it", "tags": ["new"], "at": "2026-11-16", "no": None}
+        service.call(name, Decide(DecideRequest(contexts=[named] * 20)))  # so that most contexts with names are valid
     return create_app(service, Keyring([Key("fuzz", digest(TOKEN), "write")]))
 
 

@@ -15,7 +15,17 @@ from taciturn.service.journal.snapshots import Snapshots
 
 NAMES = st.sampled_from(["x", "y"])
 KINDS = st.sampled_from(["linucb", "bilinucb-random", "bilinucb-kmeans"])  # which defer no training
-CONTEXTS = st.lists(st.sampled_from([0.0, 1.0, -0.5]), min_size=3, max_size=3)
+NUMBERS = st.sampled_from([0.0, 1.0, -0.5, None])
+CONTEXTS = st.fixed_dictionaries(
+    {"age": NUMBERS, "country": st.sampled_from(["DE", "FR", None])},
+    optional={
+        "note": st.sampled_from(["where is my parcel", "parcel came", None]),
+        "tags": st.lists(st.sampled_from(["new", "vip"]), max_size=2),
+        "at": st.sampled_from(["2026-11-16", "2026-11-17T09:30", None]),
+        "shop": st.fixed_dictionaries({"size": NUMBERS, "open": st.booleans()}),
+        "vector": st.lists(st.sampled_from([0.5, -1.0]), min_size=2, max_size=2),
+    },
+)
 REWARDS = st.sampled_from([0, 1, 0.25, None])
 
 

@@ -63,18 +63,52 @@ class TaciturnEnv(gym.Env[Floats, np.int64]):
         return self._context(), reward or 0.0, self._index == len(self._rounds), False, info
 
 
+NUMBERS = (gym.spaces.Box, gym.spaces.MultiBinary)
+
+
+def context_of(space: gym.Space[Any], observation: Any) -> Any:
+    """An observation as a context: an array (D,) of a Box, otherwise {name: value}; Discrete ones are categories."""
+    if isinstance(space, NUMBERS):
+        return np.ravel(observation)
+    return _named(space, observation) if _has_names(space) else {"observation": _named(space, observation)}
+
+
+def _has_names(space: gym.Space[Any]) -> bool:
+    return isinstance(space, gym.spaces.Dict | gym.spaces.Tuple | gym.spaces.MultiDiscrete)
+
+
+def _named(space: gym.Space[Any], observation: Any) -> Any:
+    """The value of a space within an observation; the parts of one without names are named by their position."""
+    if isinstance(space, gym.spaces.Dict):
+        return {str(name): _named(part, observation[name]) for name, part in space.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return {str(i): _named(part, observation[i]) for i, part in enumerate(space)}
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return {str(i): f"{int(item)}" for i, item in enumerate(np.ravel(observation))}
+    if isinstance(space, NUMBERS):
+        flat = np.ravel(observation)
+        return float(flat[0]) if len(flat) == 1 else {str(i): float(item) for i, item in enumerate(flat)}
+    if isinstance(space, gym.spaces.Discrete):
+        return f"{int(observation)}"
+    if isinstance(space, gym.spaces.Text):
+        return str(observation)
+    raise TaciturnError(f"observations {space} are not allowed; numbers, Discrete, Text, Dict and Tuple are")
+
+
 def run(agent: Agent, env: gym.Env[Any, Any], episodes: int = 1) -> Floats:
     """Run an agent in an environment, and return the reward that it received at each step (T,), NaN for silence.
 
     Arguments:
         agent: it learns. It has as many arms as the environment has actions, in the same order.
-        env: any environment with Discrete actions, Box observations and rewards from 0 to 1. Where its info has
+        env: any environment with Discrete actions and rewards from 0 to 1, whose observations are a Box or other
+            numbers, Discrete (a category), Text, or a Dict or Tuple of these. Where its info has
             ``"reward_observed": False``, the agent's feedback is None instead of the reward.
         episodes: the number of episodes; the agent keeps what it has learned.
     """
     actions, observations = env.action_space, env.observation_space
-    if not isinstance(actions, gym.spaces.Discrete) or not isinstance(observations, gym.spaces.Box):
-        raise TaciturnError(f"actions {actions} on observations {observations} are not allowed; Discrete on a Box are")
+    if not isinstance(actions, gym.spaces.Discrete):
+        raise TaciturnError(f"actions {actions} are not allowed; Discrete ones are")
+    context_of(observations, observations.sample())  # refuses what cannot be a context, before the first step
     if actions.n != len(agent.arm_names):
         raise TaciturnError(f"the environment has {actions.n} actions and the agent {len(agent.arm_names)} arms")
     check_number("episodes", episodes, 1, MANY, whole=True)
@@ -84,7 +118,7 @@ def run(agent: Agent, env: gym.Env[Any, Any], episodes: int = 1) -> Floats:
         observation, _info = env.reset()
         over = False
         while not over:
-            decision = agent.decide(np.ravel(observation))
+            decision = agent.decide(context_of(observations, observation))
             observation, reward, terminated, truncated, info = env.step(action_of[decision.arm])
             observed = info.get("reward_observed", True)
             agent.feedback(decision.id, float(reward) if observed else None)

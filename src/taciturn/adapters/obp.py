@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from taciturn.agents.base import BaseAgent
 from taciturn.contracts import Arm
 from taciturn.errors import TaciturnError
+from taciturn.features.containers import all_contexts
+from taciturn.features.encode import ContextReader
 
 
 def to_obp(log: Mapping[str, Any], contexts: Any, *, arms: Sequence[Arm], observation: Any = None) -> dict[str, Any]:
@@ -22,13 +24,14 @@ def to_obp(log: Mapping[str, Any], contexts: Any, *, arms: Sequence[Arm], observ
 
     Arguments:
         log: `arms` (N,) as indices, `rewards` (N,) with NaN where missing, and `propensities` (N,).
-        contexts: the features (N, D) of its rows, dense or sparse.
+        contexts: the features (N, D) of its rows, dense or sparse; or a frame or list of named values, whose words,
+            texts and dates become numbers as for an agent without scaling.
         arms: the agent's arms; obp's actions are their indices.
         observation: q, the probability that a reward is observed: one number, or one per row (N,). It may be omitted
             where no reward is missing.
     """
     action, reward = np.asarray(log["arms"]), np.asarray(log["rewards"], float)
-    context = contexts.toarray() if sp.issparse(contexts) else np.asarray(contexts, float)
+    context = _matrix(contexts)
     observed = ~np.isnan(reward)
     rows, silent = len(reward), int((~observed).sum())
     if context.ndim != 2 or len(context) != rows:
@@ -60,6 +63,17 @@ def to_obp(log: Mapping[str, Any], contexts: Any, *, arms: Sequence[Arm], observ
     }
 
 
+def _matrix(contexts: Any) -> NDArray[np.float64]:
+    """Contexts as a matrix of numbers (N, D)."""
+    if sp.issparse(contexts) or isinstance(contexts, np.ndarray):
+        return np.asarray(contexts.toarray() if sp.issparse(contexts) else contexts, float)
+    rows, reader = ContextReader().read_all(contexts)
+    matrix = np.zeros((len(rows), reader.n_features or 0))
+    for place, row in zip(matrix, rows, strict=True):
+        place[row.columns] = row.values
+    return matrix
+
+
 def replay(agent: BaseAgent, bandit_feedback: Mapping[str, Any]) -> NDArray[np.int64]:
     """Train an agent on logged rounds by rejection sampling, and return the indices of the rounds that it learned from.
 
@@ -70,9 +84,10 @@ def replay(agent: BaseAgent, bandit_feedback: Mapping[str, Any]) -> NDArray[np.i
 
     Arguments:
         agent: it has as many arms as there are actions; action k is its arm with index k.
-        bandit_feedback: obp's dictionary, of which context, action, reward and n_actions are used.
+        bandit_feedback: obp's dictionary, of which context, action, reward and n_actions are used; its context can
+            also be a frame or a list of all that `agent.decide` takes.
     """
-    contexts, actions = np.asarray(bandit_feedback["context"]), np.asarray(bandit_feedback["action"])
+    contexts, actions = all_contexts(bandit_feedback["context"]), np.asarray(bandit_feedback["action"])
     rewards = np.asarray(bandit_feedback["reward"], float)
     if bandit_feedback["n_actions"] != len(agent.arm_names):
         raise TaciturnError(

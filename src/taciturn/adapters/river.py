@@ -17,6 +17,8 @@ except ImportError as error:
 class TaciturnPolicy(bandit.base.ContextualPolicy):
     """Any taciturn agent as a river policy: `pull` decides, `update` gives feedback; None or NaN is silence.
 
+    A context is {feature: value} with all values that `agent.decide` takes: numbers, words, texts, dates, lists, None.
+
     river has no ids, so an update is matched to the last pull by arm and context. An update that does not match, for
     another arm or too late, is learned from as a decision in which only that arm was allowed. A pull without an update
     before the next pull was not carried out, as in river's replay of a log, and is withdrawn; update it with None if it
@@ -51,7 +53,7 @@ class TaciturnPolicy(bandit.base.ContextualPolicy):
             raise TypeError("update needs an arm, a context and a reward, which is None for silence")
         reward = reward_args[0]
         silent = reward is None or math.isnan(reward)
-        matched = self._pending is not None and self._pending[1:] == (arm_id, context)
+        matched = self._pending is not None and self._pending[1] == arm_id and _equal(self._pending[2], context)
         id = self._pending[0] if self._pending and matched else self.agent.decide(context, allowed=[arm_id]).id
         self.agent.feedback(id, None if silent else reward)
         if matched:
@@ -61,3 +63,8 @@ class TaciturnPolicy(bandit.base.ContextualPolicy):
             self._n += 1
         else:
             super().update(arm_id, context, *reward_args, **reward_kwargs)  # type: ignore[no-untyped-call]
+
+
+def _equal(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    """Whether two contexts are the same; NaN is equal to NaN here, and arrays are compared by their items."""
+    return one is other or repr(one) == repr(other)

@@ -1,18 +1,17 @@
 """A taciturn agent as a scikit-learn estimator."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array
 
 from taciturn.agents.base import BaseAgent
 from taciturn.contracts import Decision
-from taciturn.errors import TaciturnError, UnknownArm
+from taciturn.errors import InvalidContext, TaciturnError, UnknownArm
+from taciturn.features.containers import all_contexts
 from taciturn.tracking import track
 
 
@@ -33,13 +32,13 @@ class PartialFitAgent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Learn from logged decisions, one row after the other.
 
         Arguments:
-            X: the contexts (N, D), dense or sparse.
+            X: the contexts: a matrix (N, D), dense or sparse, or a frame or list of all that `agent.decide` takes.
             arms: the name of the arm chosen in each (N,); the agent need not be what chose it.
             rewards: its reward (N,), from 0 to 1, or NaN for silence.
         """
         names = list(arms)
         values = np.asarray(rewards, float)
-        contexts = list(_rows(X))
+        contexts = _rows(X)
         if not len(contexts) == len(names) == len(values):
             raise TaciturnError(f"there are {len(contexts)} contexts, {len(names)} arms and {len(values)} rewards")
         unknown = [name for name in names if name not in self.agent.arm_names]
@@ -48,9 +47,10 @@ class PartialFitAgent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise UnknownArm(f"unknown arm {unknown[0]!r} (there are: {known})")
         if not (np.isnan(values) | ((values >= 0) & (values <= 1))).all():
             raise TaciturnError("a value in rewards is not allowed; numbers from 0 to 1 are, and NaN for silence")
+        first = self.agent.fork() if not hasattr(self, "agent_") else self.agent_
+        first.features_with_all(contexts)  # refuses what cannot be read, before anything is learned
         if not hasattr(self, "agent_"):
-            self.agent_ = self.agent.fork()
-            self.classes_ = _names(self.agent)
+            self.agent_, self.classes_ = first, _names(self.agent)
         for context, name, reward in track(zip(contexts, names, values, strict=True), len(names), "logged decisions"):
             decision = self.agent_.decide(context, allowed=[name])
             self.agent_.feedback(decision.id, None if np.isnan(reward) else float(reward))
@@ -74,10 +74,12 @@ class PartialFitAgent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return [self.agent_.fork().decide(context) for context in track(contexts, len(contexts), "decisions")]
 
 
-def _rows(X: Any) -> Iterator[Any]:
-    """Yield the rows of a matrix as contexts; scikit-learn validates the matrix."""
-    matrix = check_array(X, accept_sparse="csr")
-    return (matrix[[i]] if sp.issparse(matrix) else matrix[i] for i in range(matrix.shape[0]))
+def _rows(X: Any) -> Sequence[Any]:
+    """The rows of a matrix, frame or table, or the items of a list, as contexts."""
+    rows = all_contexts(X)
+    if not len(rows):
+        raise InvalidContext("there are no contexts; X needs at least one row")
+    return rows
 
 
 def _names(agent: BaseAgent) -> NDArray[Any]:
