@@ -217,7 +217,7 @@ def test_info_says_what_was_made_of_each_column(tmp_path):
     rows = ["41.5;DE;True;2024-02-29;parcel is late;a", "NA;FR;False;2025-01-02;no parcel;b", "-3;DE;?;2024-12-31;;a"]
     (tmp_path / "mine.csv").write_text("age;country;vip;since;note;best\n" + "\n".join(rows) + "\n")
     arguments = ["datasets", "info", "mine.csv", "--label", "best"]
-    info = json.loads(taciturn(*arguments, "--json", cwd=tmp_path).stdout)
+    info = json.loads(taciturn(tmp_path, *arguments, "--json").stdout)
     facts = {column.pop("name"): column for column in info["columns"]}
     assert [column["kind"] for column in facts.values()] == ["number", "category", "flag", "date", "text"]
     assert [column["missing"] for column in facts.values()] == [1, 0, 1, 0, 1]
@@ -227,7 +227,7 @@ def test_info_says_what_was_made_of_each_column(tmp_path):
     assert facts["country"]["examples"] == ["DE", "FR"]
     assert "missing" in facts["age"]["becomes"]
     assert info["arms"] == {"a": 2, "b": 1}
-    shown = taciturn(*arguments, cwd=tmp_path).stdout
+    shown = taciturn(tmp_path, *arguments).stdout
     assert "a 66.7%" in shown
     for name, column in facts.items():
         assert name in shown

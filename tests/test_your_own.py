@@ -5,9 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-import pytest
-
-from taciturn.cli import main
+from cli_kit import taciturn
 from taciturn.experiments import runner
 from taciturn.experiments.recorder import read_runs
 
@@ -20,7 +18,7 @@ def blocks(kind, text=PAGE):
     return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_page_works_word_for_word_in_an_empty_folder(tmp_path, monkeypatch, capsys):
+def test_the_page_works_word_for_word_in_an_empty_folder(tmp_path, monkeypatch):
     """As printed, except that runs are carried out in this process, which has compiled what they need."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
@@ -31,14 +29,12 @@ def test_the_page_works_word_for_word_in_an_empty_folder(tmp_path, monkeypatch, 
     Path("prototypes.py").write_text(agent)
     for code in blocks("python"):
         exec(compile(code, "your-own.md", "exec"), {"__name__": "page"})  # noqa: S102 - our own documentation
-    commands = re.findall(r"^\$ (taciturn .*)", PAGE, re.MULTILINE)
+    commands = re.findall(r"^\$ taciturn (.*)", PAGE, re.MULTILINE)
     assert len(commands) == 5
     for command in commands:
-        monkeypatch.setattr(sys, "argv", shlex.split(command.replace("--jobs 2", "--jobs 1")))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 0, command
-        assert capsys.readouterr().out
+        ran = taciturn(tmp_path, *shlex.split(command.replace("--jobs 2", "--jobs 1")))
+        assert ran.returncode == 0, f"{command}: {ran.stderr}"
+        assert ran.stdout
     runs = list(read_runs(Path("results")))
     assert {record.dataset for record in runs} == {"mine", "digits"}
     assert "prototypes:Prototypes" in {record.method for record in runs}
