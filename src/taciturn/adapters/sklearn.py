@@ -47,10 +47,9 @@ class PartialFitAgent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise UnknownArm(f"unknown arm {unknown[0]!r} (there are: {known})")
         if not (np.isnan(values) | ((values >= 0) & (values <= 1))).all():
             raise TaciturnError("a value in rewards is not allowed; numbers from 0 to 1 are, and NaN for silence")
-        first = self.agent.fork() if not hasattr(self, "agent_") else self.agent_
-        first.features_with_all(contexts)  # refuses what cannot be read, before anything is learned
-        if not hasattr(self, "agent_"):
-            self.agent_, self.classes_ = first, _names(self.agent)
+        agent: BaseAgent = getattr(self, "agent_", None) or self.agent.fork()
+        agent.features_with_all(contexts)  # refuses what cannot be read, before anything is learned
+        self.agent_, self.classes_ = agent, _names(self.agent)
         for context, name, reward in track(zip(contexts, names, values, strict=True), len(names), "logged decisions"):
             decision = self.agent_.decide(context, allowed=[name])
             self.agent_.feedback(decision.id, None if np.isnan(reward) else float(reward))
