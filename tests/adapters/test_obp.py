@@ -150,7 +150,8 @@ def test_replay_keeps_the_rounds_in_which_the_agent_chooses_the_logged_action(me
 
 
 def test_replay_learns_nothing_from_other_rounds():
-    feedback, agent, alone = rounds_at_random(), taciturn.LinUCB(arms=ARMS), taciturn.LinUCB(arms=ARMS)
+    feedback = rounds_at_random()
+    agent, alone = (taciturn.LinUCB(arms=ARMS, scaling="none") for _ in range(2))  # a scale is that of all contexts
     for row in replay(agent, feedback):
         decision = alone.decide(feedback["context"][row])
         assert decision.arm == ARMS[feedback["action"][row]]
