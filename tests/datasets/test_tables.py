@@ -4,10 +4,12 @@ import csv
 import datetime as dt
 import gzip
 import io
+import re
 import subprocess
 import sys
 import tracemalloc
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -71,6 +73,12 @@ def test_every_dialect_gives_the_same_contexts(tmp_path, separator, quoting, nam
         assert (data.name, data.source, data.features) == ("mine", name, HEADER[:-1])
 
 
+def test_the_documentation_lists_the_cells_that_are_missing():
+    page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| missing, in a column of any kind \|(.*)", page, re.MULTILINE)
+    assert {"", *re.findall(r"`([^`]+)`", row)} == MISSING
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_encodings_that_spreadsheets_write_are_read(tmp_path, encoding):
     path = save(tmp_path / "mine.csv", text_of(ROWS, LABELS, ";").encode(encoding))
@@ -87,6 +95,8 @@ def test_a_text_with_more_of_another_separator_is_split_where_its_label_is(tmp_p
     text = "note;best\nwell, yes, no, maybe;x\na, b, c, d;y\n"
     data = taciturn.load_dataset(save(tmp_path / "mine.csv", text.encode()), label="best")
     assert data.contexts == ["well, yes, no, maybe", "a, b, c, d"]
+    both = taciturn.load_dataset(save(tmp_path / "both.csv", b"x,y;best\n1,5;u\n2,5;v\n"), label="best")
+    assert (both.features, both.contexts.tolist(), both.arms) == (["x,y"], [[1.5], [2.5]], ["u", "v"])
 
 
 def test_a_text_in_no_known_encoding_is_refused_in_one_line(tmp_path):
