@@ -210,6 +210,16 @@ def test_containers_of_a_batch(name):
             assert outcomes(make(name), given) == expected, container
 
 
+@pytest.mark.parametrize("scaling", ["auto", "l1", "none"])
+def test_a_first_context_without_any_value_is_decided_on(scaling):
+    for context in ({"age": None, "country": NAN}, {"id": 7}, {"tags": []}):
+        agent = taciturn.LinUCB(arms=2, scaling=scaling, features={"ignore": ["id"]})
+        agent.feedback(agent.decide(context).id, 1)
+        agent.add_arm("third")
+        agent.feedback(agent.decide({"age": 41.0}).id, 1)
+        assert agent.decide({"age": None, "country": None}).id == 2
+
+
 def test_the_order_of_a_set_does_not_matter():
     words = [f"word{number}" for number in range(30)]
     for given in (set(words), frozenset(reversed(words))):

@@ -17,7 +17,7 @@ NAMES = st.sampled_from(["x", "y"])
 KINDS = st.sampled_from(["linucb", "bilinucb-random", "bilinucb-kmeans"])  # which defer no training
 NUMBERS = st.sampled_from([0.0, 1.0, -0.5, None])
 CONTEXTS = st.fixed_dictionaries(
-    {"age": NUMBERS, "country": st.sampled_from(["DE", "FR", None])},
+    {"late": st.sampled_from([0.0, 1.0]), "age": NUMBERS, "country": st.sampled_from(["DE", "FR", None])},
     optional={
         "note": st.sampled_from(["where is my parcel", "parcel came", None]),
         "tags": st.lists(st.sampled_from(["new", "vip"]), max_size=2),
