@@ -39,7 +39,8 @@ def logged(silent=0.0, seed=0):
 @pytest.mark.parametrize("silent", [0.0, 0.4])
 def test_rivers_replay_of_a_log_equals_ours(method, silent):
     arms, history, feedback = logged(silent)
-    policy, agent = TaciturnPolicy(taciturn.make(method, arms=arms)), taciturn.make(method, arms=arms)
+    agent, other = (taciturn.make(method, arms=arms, scaling="none") for _ in range(2))
+    policy = TaciturnPolicy(other)
     total, used = bandit.evaluate_offline(policy, history, ObservedSum())
     rounds = replay(agent, feedback)
     assert used == len(rounds)
@@ -116,7 +117,7 @@ def test_bad_input_is_refused_and_the_pull_stays_pending():
     policy = TaciturnPolicy(taciturn.LinUCB(arms=["a", "b"]))
     with pytest.raises(TypeError, match="a context and a reward"):
         policy.update("a", {"x": 1.0})
-    with pytest.raises(TaciturnError, match="a context cannot be"):
+    with pytest.raises(TaciturnError, match="a context cannot be of type NoneType"):
         policy.pull(["a", "b"])
     policy.pull(["a", "b"], {"x": 1.0})
     with pytest.raises(TaciturnError, match="reward 3 is not allowed"):

@@ -54,7 +54,7 @@ def test_it_passes_check_agent():
 
 
 def test_corrections_and_withdrawals_are_undone():
-    agent, X = Centroids(arms=ARMS), contexts(12)
+    agent, X = Centroids(arms=ARMS, scaling="none"), contexts(12)
     ids = [agent.decide(x).id for x in X]
     for id in ids:
         agent.feedback(id, id % 2)
@@ -72,7 +72,7 @@ def test_corrections_and_withdrawals_are_undone():
 
 
 def test_a_new_arm_copies_another_or_begins_empty_and_arms_retire():
-    agent = Centroids(arms=ARMS)
+    agent = Centroids(arms=ARMS, scaling="none")
     agent.warm_start(contexts(6), ARMS * 2)
     before = sums(agent).copy()
     agent.add_arm("copy", like="middle")
@@ -91,7 +91,7 @@ def test_a_new_arm_copies_another_or_begins_empty_and_arms_retire():
 
 
 def test_features_that_come_later_are_zero_before():
-    agent = Centroids(arms=["x", "y"])
+    agent = Centroids(arms=["x", "y"], scaling="none")
     agent.warm_start([{"a": 1.0}, {"b": 1.0}], ["x", "y"])
     before = sums(agent).copy()
     assert agent.decide({"a": 1.0, "c": 2.0}).arm == "x"
@@ -166,8 +166,8 @@ def test_a_warm_start_that_is_refused_half_way_leaves_nothing_behind(before):
     assert columns.keys() == others.keys()
     for name in columns.keys() - {"id", "evict_order"}:  # which count ids
         np.testing.assert_array_equal(columns[name], others[name], err_msg=name)
-    for name, array in mine["table"]["contexts"].items():
-        np.testing.assert_array_equal(array, theirs["table"]["contexts"][name])
+    for name, array in mine["intake"]["contexts"].items():
+        np.testing.assert_array_equal(array, theirs["intake"]["contexts"][name])
     assert mine["lifecycle"]["decisions"] == theirs["lifecycle"]["decisions"]
 
 
