@@ -1,8 +1,9 @@
 """How much a service accepts. What exceeds a limit is refused before anything is done."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -120,8 +121,10 @@ class Limits:
         if len(contexts) > (allowed := self.max_pending(agent)):
             message = f"{len(contexts)} contexts in one request; {allowed} can wait for their feedback at once"
             raise ValidationError(message, "contexts")
-        _of_each(request, lambda context: check_words(context, agent.feature_kinds))
         named = [context for context in contexts if is_named(context)]
+        if not named:
+            return
+        _of_each(request, partial(check_words, kinds=agent.feature_kinds))
         known = agent.feature_names or {}
         total = len(known) + len({name for context in named for name in _numbers(context) if name not in known})
         if total > self.dimension:
@@ -130,6 +133,8 @@ class Limits:
 
     def check_total(self, agent: BaseAgent, request: DecideRequest, in_use: float) -> None:
         """Check that all agents together, which hold so many bytes, stay within the limit if this one decides."""
+        if in_use + (agent.memory_limit or math.inf) <= self.allowed_memory:
+            return  # whatever these contexts open, the agent keeps its own limit
         features = _features_with(agent, request)
         if features > agent.n_features:
             if (alone := agent.memory_estimate(features)) > self.allowed_memory:
