@@ -49,7 +49,8 @@ def test_deferred_training_reaches_accuracy_and_ends(name):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_decide_does_not_train_while_training_is_deferred(name):
-    agent = TRAINED[name](arms=ARMS, seed=1)
+    """Contexts are taken as they are: a scale that is renewed moves the weights, so that they say the same."""
+    agent = TRAINED[name](arms=ARMS, seed=1, scaling="none")
     run(agent, pieces=0, rows=60)
     agent.defer_training()
 
