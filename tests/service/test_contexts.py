@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from contextlib import closing
 
 import numpy as np
@@ -16,6 +17,8 @@ import taciturn
 from service_kit import MemoryJournal, Web
 from taciturn.features.encode import MAX_DEPTH
 from taciturn.service.api.asgi import create_app
+from taciturn.service.api.bodies import JSON_WEIGHT
+from taciturn.service.api.schemas import decode_decide
 from taciturn.service.core.contexts import MAX_NAME, MAX_TEXT
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import Create, Decide, DecideRequest
@@ -190,6 +193,33 @@ def test_memory_is_counted_with_the_words_that_a_text_opens():
         field, detail = refusal(decide(ask, "x", context={"note": text}))
         assert (field, "1799 features" in detail) == ("context", True)
         assert decide(ask, "x", context={"note": text[:20]}).status_code == 200
+
+
+HEAVY = {
+    "numbers": b'{"context":[%s]}' % b",".join([b"0"] * 5000),
+    "contexts": b'{"contexts":[%s]}' % b",".join([b'{"":0}'] * 5000),
+    "objects in a list": b'{"context":{"a":[%s]}}' % b",".join([b'{"":{"":0}}'] * 5000),
+    "lists in a list": b'{"context":{"a":[%s]}}' % b",".join([b"[0]"] * 5000),
+    "names": b'{"context":{%s}}' % b",".join(b'"%x":{}' % number for number in range(5000)),
+}
+
+
+@pytest.mark.parametrize("body", HEAVY.values(), ids=HEAVY)
+def test_a_decoded_request_takes_no_more_memory_than_is_counted_for_it(body):
+    tracemalloc.start()
+    try:
+        decoded = decode_decide(body)
+        used = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert decoded.all_contexts
+    assert used < JSON_WEIGHT * len(body)
+
+
+def test_json_that_is_nested_without_end_is_refused(ask):
+    for start, end in ((b"[", b"]"), (b'{"a":', b"}")):
+        body = b'{"context":{"a":' + start * 100_000 + b"1" + end * 100_000 + b"}}"
+        assert ask("POST", "/v1/agents/named/decisions", content=body, headers=JSON).status_code == 400
 
 
 # Parameters.

@@ -15,8 +15,8 @@ Decoded = TypeVar("Decoded")
 SMALL = 16_000
 """Bodies up to so many bytes are not counted: the number of connections bounds them, and they always get through."""
 
-JSON_WEIGHT, FILE_WEIGHT = 20, 4
-"""Bytes of memory for each byte of a body: `0,` becomes a float (24 bytes) and a pointer (8); a file is copied."""
+JSON_WEIGHT, FILE_WEIGHT = 32, 4
+"""Bytes of memory for each byte of a body: `{"":{"":0}},` becomes two objects of 184 bytes; a file is copied."""
 
 DECODED_BESIDE = 64_000
 """Larger bodies are decoded on another thread."""

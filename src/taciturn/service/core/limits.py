@@ -68,7 +68,7 @@ class Limits:
         connections: open connections; the oldest that wait for a request, or for the rest of one, make room.
         headers, header_seconds: bytes of a request's headers, and how long they may take to arrive.
         in_flight: bytes of memory for all large requests that are read or processed at a time, as far as they are
-            known by their size: decoded JSON takes up to twenty times its own.
+            known by their size: decoded JSON takes up to 32 times its own.
     """
 
     body: Count = 8_000_000
