@@ -78,7 +78,7 @@ def test_a_classifier_learns_rewarded_arms(estimator):
 
 
 def test_an_error_of_the_classifier_is_reported_and_changes_nothing():
-    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0)  # it refuses negative features
+    agent = taciturn.BILinUCB(arms=2, imputer=MultinomialNB(), warmup=0, scaling="none")  # it refuses negative features
     decision = agent.decide([1.0, -1.0])
     for _ in range(3):
         with pytest.raises(TaciturnError, match="imputer MultinomialNB.* refuses: .*[Nn]egative"):

@@ -24,7 +24,7 @@ def noisy_stream(seed, edges):
 
 
 def run(name, stream, seed, **params):
-    agent = taciturn.make(name, arms=stream.arms, preset="paper", seed=seed, **params)
+    agent = taciturn.make(name, arms=stream.arms, preset="paper", scaling="none", seed=seed, **params)
     return taciturn.evaluate(agent, stream).choices.tolist()
 
 
