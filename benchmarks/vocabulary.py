@@ -2,9 +2,9 @@
 
 python benchmarks/vocabulary.py [--contexts 1000000] [--words 200000]      about five minutes
 
-Each context is a text of eight words, drawn so that few are frequent and most are rare. The first table reads them alone
-(`ContextReader`), with `max_features` as it is by default; the second is a LinUCB agent that holds 1000 contexts and
-gives 512 features columns of their own.
+Each context is a text of eight words, drawn so that few are frequent and most are rare. The first table reads them
+alone (`ContextReader`), with `max_features` as it is by default; the second is a LinUCB agent that holds 1000 contexts
+and gives 512 features columns of their own.
 """
 
 import argparse
