@@ -231,3 +231,37 @@ def test_an_outlier_leaves_the_others_apart():
     plain = run(taciturn.LinUCB(arms=3), table(5, 600)[0], right)
     hit = run(taciturn.LinUCB(arms=3), X, right)
     assert (hit[300:] == right[300:]).mean() > (plain[300:] == right[300:]).mean() - 0.1
+
+
+class Sums(taciturn.BaseAgent):
+    """An agent of somebody's own: sums of rewarded contexts, without a word about scales."""
+
+    def _build(self):
+        part = taciturn.Part()
+        self._sums = part.array("sums", float, "arm", "feature")
+        return {"sums": part}
+
+    def _score(self, node):
+        columns, values = self._contexts[node]
+        return self._sums.data[:, columns] @ values, np.zeros(len(self.arm_names))
+
+    def _learn(self, example, sign=1):
+        columns, values = self._contexts[example.node]
+        self._sums.data[example.arm, columns] += sign * example.reward * values
+
+    def _unlearn(self, example):
+        self._learn(example, sign=-1)
+
+
+def test_sums_of_an_agent_of_ones_own_move_with_the_contexts():
+    X, right = table(6, 120)
+    agent = Sums(arms=3)
+    for step, (x, arm) in enumerate(zip(contexts(X, "missing"), right, strict=True)):
+        decision = agent.decide(x)
+        agent.feedback(decision.id, float(decision.arm == arm))
+        if step % 9 == 0:
+            agent.feedback(decision.id, None)
+    width, expected = agent._contexts.n_features, np.zeros((3, agent._contexts.n_features))
+    for example in agent._lifecycle.examples():
+        expected[example.arm] += example.reward * dense(agent._contexts[example.node], width)
+    np.testing.assert_allclose(agent._sums.data, expected, atol=1e-9)

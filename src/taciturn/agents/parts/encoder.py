@@ -191,7 +191,7 @@ class GraphEncoder(Part):
 
     def rescale(self, change: Change) -> None:
         """The first layer says the same of the moved contexts: ``W1' = S⁻ᵀW1``."""
-        super().rescale(change)
+        self.graph.rescale(change)
         w1 = self._flat_w1
         w1[change.slots] = np.linalg.solve(change.block.T, w1[change.slots].astype(float))
 

@@ -114,6 +114,13 @@ class Array:
                 more[...] = self.fill if self._new_arm is None else self._new_arm
             self.data = np.concatenate([self.data, more], along)
 
+    def rescale(self, change: Change) -> None:
+        """Move sums or means of contexts with these, along the axis of features: ``x' = S x``."""
+        for axis, name in enumerate(self.axes):
+            if name == "feature" and self.data.dtype.kind == "f":
+                by_feature = np.moveaxis(self.data, axis, 0)
+                by_feature[change.slots] = np.tensordot(change.block, by_feature[change.slots], 1)
+
     def nbytes(self, sizes: dict[str, int]) -> float:
         """Bytes for so many nodes, arms and features."""
         return float(math.prod(self.shape(sizes)) * self.data.itemsize)
@@ -204,8 +211,12 @@ class Part:
     def rescale(self, change: Change) -> None:
         """The features of all contexts have moved linearly by a `change`, ``x' = S x``; the contexts are those of now.
 
-        What was learned must follow, so that it says the same of the moved contexts.
+        What was learned must follow, so that it says the same of the moved contexts. Arrays of numbers with an axis of
+        features are taken for sums or means of contexts, which move as contexts do; a part whose arrays are weights of
+        features, or whose state is elsewhere, overrides this.
         """
+        for array in self._arrays.values():
+            array.rescale(change)
         for part in self._children.values():
             part.rescale(change)
 
