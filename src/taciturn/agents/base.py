@@ -287,9 +287,10 @@ class BaseAgent(Displayed, ABC):
         self._intake.reader.features = self.features
 
     def memory_in_use(self) -> int:
-        """Bytes that are held now, counting all arms as if they had learned: cheap enough for every request."""
+        """Bytes that are held now, counting all arms and features as if they had learned: cheap for every request."""
         parts, table = self._parts, self._table
-        sizes = memory.sizes_with(table, table.n_arms, self._contexts.n_features, table.count)
+        width = max(self._contexts.n_features, self.n_features)  # numbers take part once they have varied
+        sizes = memory.sizes_with(table, table.n_arms, width, table.count)
         return int(memory.held(parts, table, sizes))
 
     # Deciding.
