@@ -284,7 +284,7 @@ def test_parameters_out_of_bounds_are_refused_and_others_serve(web):
 
 
 def test_all_agents_together_are_bounded(web):
-    ask = web({"total_memory": 2_000_000, "nodes": 16})
+    ask = web({"total_memory": 3_000_000, "nodes": 16})
     wide = {f"f{i}": 1.0 for i in range(200)}
     assert ask("POST", "/v1/agents", json=CREATE).status_code == 201
     assert ask("POST", "/v1/agents", json=CREATE | {"name": "y"}).status_code == 201
