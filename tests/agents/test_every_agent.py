@@ -27,7 +27,7 @@ def test_every_agent_passes_with_several_right_arms(name):
 
 
 def test_an_agent_with_a_scikit_learn_classifier_as_imputer_passes():
-    check_agent(partial(taciturn.BILinUCB, imputer=MultinomialNB(), warmup=8))
+    check_agent(partial(taciturn.BILinUCB, imputer=MultinomialNB(), warmup=8, scaling="none"))
 
 
 class Forwarding:

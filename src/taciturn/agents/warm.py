@@ -44,5 +44,7 @@ def _exercise(kind: str, agent: Any) -> None:
     agent = storage.loads(storage.dumps(agent), kind)  # which knows no spare neighbors, so that eviction looks for some
     for row in dense[:20]:
         agent.decide(dict(zip(names, row, strict=True)))
-    for row in (np.ones(2), np.array([0.0, 1.0])):  # features by position
-        type(agent)(**agent.params | {"arms": 2}).decide(row)
+    for scaling in ("auto", "none"):  # features by position
+        by_position = type(agent)(**agent.params | {"arms": 2, "scaling": scaling})
+        for row in dense[:6, :3] * [1.0, 1.0, 0.0]:
+            by_position.feedback(by_position.decide(row).id, 1)
