@@ -46,7 +46,7 @@ REQUESTS = [
     ("POST", "/v1/agents", {"json": CREATE}),
     ("POST", "/v1/agents/x/decisions", {"json": {"context": {"secret": 1.0}}}),
     ("PUT", "/v1/agents/x/decisions/0/reward", {"json": {"reward": 1}}),
-    ("POST", "/v1/agents/x/decisions", {"json": {"context": "wrong"}}),
+    ("POST", "/v1/agents/x/decisions", {"json": {"context": 7}}),
     ("POST", "/v1/agents/x/arms", {"json": {"arm": "c"}}),
     ("DELETE", "/v1/agents/x/arms/c", {}),
     ("GET", "/v1/agents/x/file", {}),

@@ -273,11 +273,11 @@ class BaseAgent(Displayed, ABC):
         return int(self._peak_memory(memory.sizes_with(self._table, n_arms, width, n_nodes)))
 
     def features_with(self, x: Context) -> int:
-        """How many features there would be with a context; `InvalidContext` where it cannot be read."""
+        """How many features there would be with the context `x`; `InvalidContext` where it cannot be read."""
         return self._intake.read(x).n_features
 
     def features_with_all(self, X: Any) -> int:
-        """How many features there would be with a batch of contexts; `InvalidContext` where one cannot be read."""
+        """How many features there would be with the contexts `X`; `InvalidContext` where one of them cannot be read."""
         return self._intake.read_all(X)[1].n_features or 0
 
     def limit_features(self, most: int) -> None:

@@ -1,10 +1,12 @@
 """Imputation by clusters."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
+from threadpoolctl import threadpool_limits
 
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers.base import BaseImputer
@@ -88,7 +90,10 @@ class KMeansImputer(BaseImputer):
         if not begun and node + 1 < self.clusters:
             return
         first = node if begun else 0
-        self._kmeans.partial_fit(self._table.contexts.matrix(first, node + 1))
+        rows = self._table.contexts.matrix(first, node + 1)
+        # Threads that outnumber idle cores wait for each other; k-means keeps to the number of its first fit.
+        with nullcontext() if begun else threadpool_limits(1):
+            self._kmeans.partial_fit(rows)
         self._cluster.data[first : node + 1] = self._kmeans.labels_
 
     def learn(self, example: Example) -> None:
