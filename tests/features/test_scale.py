@@ -167,7 +167,7 @@ def test_renewed_scales_are_those_of_all_rows(seed, magnitude, named, steps):
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.booleans())
 def test_moving_a_regression_is_learning_from_the_moved_contexts(seed, moved, many):
-    """Both ways of `ridge.rescaled` against normal equations of the moved rows."""
+    """Both ways of `ridge.rescale` against normal equations of the moved rows."""
     rng = np.random.default_rng(seed)
     width = 60 if many else 15
     columns = np.sort(rng.choice(width, min(moved, width), replace=False))
@@ -176,7 +176,8 @@ def test_moving_a_regression_is_learning_from_the_moved_contexts(seed, moved, ma
     state = ridge.new_state(2, width, 0.7)
     for x, target in zip(X, targets, strict=True):
         ridge.update(state, np.arange(width, dtype=np.int32), x, np.array([target, 0]), np.array([True, False]), 1.0)
-    after = ridge.rescaled(state, columns, block)
+    after = state
+    ridge.rescale(after, columns, block)
     X[:, columns] = X[:, columns] @ block.T
     A = 0.7 * np.eye(width) + X.T @ X
     np.testing.assert_allclose(ridge.whole_inverse(after, 0), np.linalg.inv(A), rtol=1e-5, atol=1e-8)

@@ -214,12 +214,8 @@ class Scaler:
 
     def scaled_rows(self, rows: CSR, ids: NDArray[np.int64]) -> CSR:
         """Many rows in slots; those of an id before the first with bins have none."""
-        settings, first = (self._expected, self.constant, self.by_position), np.searchsorted(ids, self.binned_from)
-        before, after = CSR(rows.indptr[: first + 1], *rows[1:]), CSR(rows.indptr[first:], *rows[1:])
-        old = scale.scale_rows(self._state, NO_BINS, before, *settings)
-        new = scale.scale_rows(self._state, self._bins, after, *settings)
-        both = zip(old[1:], new[1:], strict=True)
-        return CSR(np.append(old.indptr, old.indptr[-1] + new.indptr[1:]), *(np.concatenate(parts) for parts in both))
+        first, settings = int(np.searchsorted(ids, self.binned_from)), (self._expected, self.constant, self.by_position)
+        return CSR(*scale.scale_rows(self._state, self._bins, NO_BINS, first, rows, *settings))
 
     # Moments.
 

@@ -109,24 +109,22 @@ def fold(columns: Columns, values: Floats, width: int) -> tuple[Columns, Floats]
     return kept.astype(np.int32), folded[kept]
 
 
-def rescaled(state: RidgeState, columns: Ints, block: Floats) -> RidgeState:
-    """The same evidence where contexts have moved linearly: ``x'[columns] = block @ x[columns]``, ``x' = S x``.
+def rescale(state: RidgeState, columns: Ints, block: Floats) -> None:
+    """Keep the evidence where contexts have moved linearly: ``x'[columns] = block @ x[columns]``, or ``x' = S x``.
 
         A' = λI + S(A − λI)Sᵀ = SASᵀ + λ(I − SSᵀ)          b' = S b
 
     S differs from the identity in a few columns E, so ``A'⁻¹ = P − PE N (I + EᵀPE N)⁻¹ EᵀP`` (Woodbury) with
     ``P = S⁻ᵀA⁻¹S⁻¹`` and ``N = λ(I − block blockᵀ)``. Where most columns move, or one by so much that P loses digits,
-    A is inverted twice instead.
+    A is inverted twice instead. In place. Raises `LinAlgError` where an A has no inverse; some arms have moved then.
     """
-    arms, dimension = state.theta.shape
-    moved = new_state(arms, dimension, 1.0)._replace(scale=state.scale)
-    ridge = 1.0 / state.scale[0]
+    ridge, dimension = 1.0 / state.scale[0], state.theta.shape[1]
     few = 4 * len(columns) <= dimension and np.abs(np.linalg.inv(block)).max() < LARGEST_SHRINKING
+    move = _moved_by_few if few else _moved
     for k in np.flatnonzero((state.folds > 0) | (state.counts > 0)):
-        move = _moved_by_few if few else _moved
-        moved.inverse[k], moved.theta[k] = move(whole_inverse(state, int(k)), state.theta[k], columns, block, ridge)
-        moved.folds[k] = 1
-    return moved
+        inverse = whole_inverse(state, int(k))
+        state.inverse[k], state.theta[k] = move(inverse, state.theta[k], columns, block, ridge)
+        state.pending_updates[k], state.gains[k], state.counts[k], state.folds[k] = 0.0, 0.0, 0, 1
 
 
 def whole_inverse(state: RidgeState, k: int) -> Floats:
@@ -138,7 +136,7 @@ def whole_inverse(state: RidgeState, k: int) -> Floats:
 
 
 def _moved(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: float) -> tuple[Floats, Floats]:
-    """``A'⁻¹`` and ``θ'`` of `rescaled` for one arm, by two inversions."""
+    """``A'⁻¹`` and ``θ'`` of `rescale` for one arm, by two inversions."""
     covariance = np.linalg.inv(inverse)
     b = covariance @ theta
     b[columns] = block @ b[columns]
@@ -153,7 +151,7 @@ def _moved(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: 
 
 
 def _moved_by_few(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: float) -> tuple[Floats, Floats]:
-    """``A'⁻¹`` and ``θ'`` of `rescaled` for one arm, at the cost of D² for each column that moves."""
+    """``A'⁻¹`` and ``θ'`` of `rescale` for one arm, at the cost of D² for each column that moves."""
     back = np.linalg.inv(block)  # S⁻¹ in the columns
     inverse[columns] = back.T @ inverse[columns]
     inverse[:, columns] = inverse[:, columns] @ back

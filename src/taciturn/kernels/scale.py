@@ -179,25 +179,30 @@ def scale_row(
 def scale_rows(
     state: ScaleState,
     bins: Bins,
+    no_bins: Bins,
+    first_binned: int,
     rows: CSR,
     expected: Columns,
     constant: bool,  # noqa: FBT001
     zeros: bool,  # noqa: FBT001
 ) -> CSR:
-    """All rows of a sparse matrix, scaled one by one: a sparse matrix again."""
+    """All rows of a sparse matrix, scaled one by one, with bins from the row `first_binned` on: such a matrix again."""
     indptr, columns, values = rows
     n_rows = indptr.shape[0] - 1
     ends = np.zeros(n_rows + 1, np.int64)
-    most = n_rows * (1 + expected.shape[0] + bins.columns.shape[0]) + 2 * (indptr[n_rows] - indptr[0])
-    slots, scaled = np.empty(most, np.int32), np.empty(most)
     for row in range(n_rows):
         first, last = indptr[row], indptr[row + 1]
-        some, of_them = scale_row(state, bins, columns[first:last], values[first:last], expected, constant, zeros)
-        start = ends[row]
-        ends[row + 1] = start + some.shape[0]
-        slots[start : ends[row + 1]] = some
-        scaled[start : ends[row + 1]] = of_them
-    return CSR(ends, slots[: ends[n_rows]].copy(), scaled[: ends[n_rows]].copy())
+        of_row = bins if row >= first_binned else no_bins
+        some, _ = scale_row(state, of_row, columns[first:last], values[first:last], expected, constant, zeros)
+        ends[row + 1] = ends[row] + some.shape[0]
+    slots, scaled = np.empty(ends[n_rows], np.int32), np.empty(ends[n_rows])
+    for row in range(n_rows):
+        first, last = indptr[row], indptr[row + 1]
+        of_row = bins if row >= first_binned else no_bins
+        some, of_them = scale_row(state, of_row, columns[first:last], values[first:last], expected, constant, zeros)
+        slots[ends[row] : ends[row + 1]] = some
+        scaled[ends[row] : ends[row + 1]] = of_them
+    return CSR(ends, slots, scaled)
 
 
 @kernel

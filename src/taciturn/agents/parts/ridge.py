@@ -24,6 +24,9 @@ MAX_ALPHA, MAX_RIDGE = 1e6, 1e9
 """Beyond these an agent only explores, or never learns; and scores of the largest contexts stay finite."""
 
 
+MATRICES_MOVED = 4
+"""How many matrices of D × D an arm takes while it moves with the scale."""
+
 BATCH_PIECE = 256
 """How many contexts of a batch are made dense and scored at a time."""
 
@@ -149,14 +152,13 @@ class ArmRidge(Part):
 
         Where rows do not move linearly, or A has no digits left, what is held is learned anew.
         """
-        try:
-            moved = ridge.rescaled(self.state, change.slots, change.block) if self._linear else None
-        except np.linalg.LinAlgError:
-            moved = None
-        if moved is None:
+        if not self._linear:
             self._relearn(~self._copied)
-        else:
-            self.state = moved
+            return
+        try:
+            ridge.rescale(self.state, change.slots, change.block)
+        except np.linalg.LinAlgError:
+            self._relearn(np.ones(len(self.state.theta), np.bool_))
 
     def nbytes(self, sizes: Sizes) -> float:
         """K inverses of D × D, their pending updates and θ, with spare features if some were added later."""
@@ -166,8 +168,9 @@ class ArmRidge(Part):
         return 8.0 * sizes.arms * width * (width + ridge.BLOCK + 1)
 
     def working_nbytes(self, sizes: Sizes) -> float:
-        """A piece of a batch as dense rows."""
-        return 8.0 * BATCH_PIECE * sizes.features
+        """A piece of a batch as dense rows, or a few matrices while an arm moves with the scale."""
+        width = self._width(sizes.features)
+        return max(8.0 * BATCH_PIECE * sizes.features, 8.0 * MATRICES_MOVED * width**2)
 
     def replaced_nbytes(self) -> float:
         """All of it: the regressions are copied together."""

@@ -66,8 +66,8 @@ def _split(name: str, kinds: Mapping[Hashable, str]) -> tuple[str, str, str]:
 
 
 def _joined(words: Iterable[tuple[float, str]]) -> str:
-    """Words with the largest weights first; pairs of words are left out, since their words are there too."""
-    single = [word for _, word in sorted(words, key=lambda pair: -pair[0]) if " " not in word]
+    """Words with the largest weights first; pairs and stems are left out, since their words are there too."""
+    single = [word for _, word in sorted(words, key=lambda pair: -pair[0]) if " " not in word and "…" not in word]
     return ", ".join(single[:MAX_WORDS]) + (" …" if len(single) > MAX_WORDS else "")
 
 
