@@ -119,7 +119,7 @@ def test_features_grow_within_the_limit_copies_included(name, params):
 
 def test_contexts_without_end_are_refused_before_memory_is_short():
     agent = taciturn.LinUCB(arms=2, memory_limit=200_000)
-    with pytest.raises(TaciturnError, match=r"2 arms and 5 features takes about .* contexts; memory_limit is 200 kB"):
+    with pytest.raises(TaciturnError, match=r"2 arms and 6 features takes about .* contexts; memory_limit is 200 kB"):
         for _ in range(10_000):
             agent.decide(np.ones(5))
     held, next_id = len(agent.decisions), agent.next_id

@@ -24,9 +24,6 @@ MAX_ALPHA, MAX_RIDGE = 1e6, 1e9
 """Beyond these an agent only explores, or never learns; and scores of the largest contexts stay finite."""
 
 
-MATRICES_MOVED = 4
-"""How many matrices of D × D an arm takes while it moves with the scale."""
-
 BATCH_PIECE = 256
 """How many contexts of a batch are made dense and scored at a time."""
 
@@ -168,9 +165,8 @@ class ArmRidge(Part):
         return 8.0 * sizes.arms * width * (width + ridge.BLOCK + 1)
 
     def working_nbytes(self, sizes: Sizes) -> float:
-        """A piece of a batch as dense rows, or a few matrices while an arm moves with the scale."""
-        width = self._width(sizes.features)
-        return max(8.0 * BATCH_PIECE * sizes.features, 8.0 * MATRICES_MOVED * width**2)
+        """A piece of a batch as dense rows."""
+        return 8.0 * BATCH_PIECE * sizes.features
 
     def replaced_nbytes(self) -> float:
         """All of it: the regressions are copied together."""
