@@ -26,10 +26,10 @@ def test_argmax_returns_minus_one_if_a_bound_is_nan(bounds):
 
 
 @settings(deadline=None)
-@given(values=st.lists(st.floats(), max_size=6))
-def test_first_invalid_finds_nan_infinity_and_values_above_the_limit(values):
-    invalid = [i for i, value in enumerate(values) if not abs(value) <= 1e15]
-    assert select.first_invalid(np.array(values, float), 1e15) == (invalid[0] if invalid else -1)
+@given(values=st.lists(st.floats(), max_size=6), nan=st.booleans())
+def test_first_invalid_finds_nan_infinity_and_values_above_the_limit(values, nan):
+    invalid = [i for i, value in enumerate(values) if not abs(value) <= 1e15 and not (nan and np.isnan(value))]
+    assert select.first_invalid(np.array(values, float), 1e15, nan) == (invalid[0] if invalid else -1)
 
 
 @settings(deadline=None)
