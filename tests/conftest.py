@@ -21,7 +21,7 @@ SLOW_TESTS = (
     "test_cli.py",  # runs experiments, and starts the command
     "test_notebook.py",  # starts a Jupyter kernel
     "test_readme.py",  # every command and block of code in the documentation
-    "test_your_own.py",  # likewise
+    "test_your_own.py",  # runs experiments
     "test_reproduction.py",  # experiments of the paper
     "agents/test_arms.py::test_arms_are_added_and_retired_while_decisions_are_pending",  # long runs of every agent
     "agents/test_arms.py::test_arms_are_chosen_as_often_as_their_propensities_say",  # counts thousands of choices
@@ -88,8 +88,6 @@ UNTRACED_TESTS = (
     "agents/test_transcriptions.py",
     "experiments/test_late.py",
     "service/test_crash.py",
-    "service/test_fuzz.py",
-    "service/test_machine.py",
 )
 
 settings.register_profile("local", deadline=None)  # no test depends on the clock, and the machine may be busy
