@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,7 +178,7 @@ def test_moving_a_regression_is_learning_from_the_moved_contexts(seed, moved, ma
     for x, target in zip(X, targets, strict=True):
         ridge.update(state, np.arange(width, dtype=np.int32), x, np.array([target, 0]), np.array([True, False]), 1.0)
     after = state
-    ridge.rescale(after, columns, block)
+    ridge.rescale(after, columns, sp.csr_matrix(block))
     X[:, columns] = X[:, columns] @ block.T
     A = 0.7 * np.eye(width) + X.T @ X
     np.testing.assert_allclose(ridge.whole_inverse(after, 0), np.linalg.inv(A), rtol=1e-5, atol=1e-8)

@@ -14,6 +14,7 @@ a threshold or a hump. The edges are quantiles of the first contexts and stay.
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.contracts import SparseRow
@@ -68,10 +69,17 @@ def most_slots(n_columns: int) -> int:
 
 
 class Change(NamedTuple):
-    """A linear change of scaled rows: ``z'[slots] = block @ z[slots]``; all other entries stay."""
+    """A linear change of scaled rows: ``z'[slots] = block @ z[slots]``, or ``z' = S z``; all other entries stay."""
 
     slots: NDArray[np.int64]  # (m,)
-    block: NDArray[np.float64]  # (m, m)
+    block: sp.csr_matrix  # (m, m), with three entries in a row at most
+
+    def of_weights(self, weights: NDArray[Any]) -> NDArray[np.float64]:
+        """``S⁻ᵀw`` for weights of the slots (m, …): they say of moved rows what they said of the rows before."""
+        from scipy.sparse.linalg import splu  # noqa: PLC0415 - slow to import, and few agents need it soon
+
+        flat = weights.reshape(len(weights), -1).astype(float)
+        return np.asarray(splu(self.block.T.tocsc()).solve(flat)).reshape(weights.shape)
 
 
 class Scaler:
@@ -351,19 +359,17 @@ class Scaler:
         if not len(columns) and not len(flipped):
             return None
         state = self._state
-        slots = np.unique(np.concatenate([[0], state.slot[columns], state.flag[columns], state.flag[flipped]]))
-        slots = slots[slots >= 0]
-        block = np.eye(len(slots))
-        value, flag, one = (np.searchsorted(slots, part) for part in (state.slot[columns], state.flag[columns], 0))
-        flagged, present = state.flag[columns] >= 0, state.flags_present[columns]
-        block[value, value] = a
+        value, flag, turned = state.slot[columns], state.flag[columns], state.flag[flipped]
+        slots = np.unique(np.concatenate([[0], value, flag[flag >= 0], turned]))
+        flagged, present = flag >= 0, state.flags_present[columns]
         everywhere = ~flagged | ~present  # a value is there where the flag is not, or in all rows
-        block[value[everywhere], one] += b[everywhere]
-        sign = np.where(present, 1.0, -1.0)
-        block[value[flagged], flag[flagged]] += (sign * b)[flagged]
-        turned = np.searchsorted(slots, state.flag[flipped])
-        block[turned, turned] = -1.0
-        block[turned, one] = 1.0
+        signed = np.where(present, b, -b)[flagged]
+        kept = np.setdiff1d(slots, np.concatenate([value, turned]))
+        rows = [kept, value, value[everywhere], value[flagged], turned, turned]
+        sources = [kept, value, np.zeros_like(value[everywhere]), flag[flagged], turned, np.zeros_like(turned)]
+        entries = [np.ones(len(kept)), a, b[everywhere], signed, np.full(len(turned), -1.0), np.ones(len(turned))]
+        places = [np.searchsorted(slots, np.concatenate(part)) for part in (rows, sources)]
+        block = sp.csr_matrix((np.concatenate(entries), places), shape=(len(slots), len(slots)))
         return Change(slots.astype(np.int64), block)
 
     # Files.

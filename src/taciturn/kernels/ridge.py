@@ -17,7 +17,7 @@ where ``inverse[k]`` stands for I/λ until the first fold writes to it: the syst
 arm costs none before it has learned a block.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,8 +109,10 @@ def fold(columns: Columns, values: Floats, width: int) -> tuple[Columns, Floats]
     return kept.astype(np.int32), folded[kept]
 
 
-def rescale(state: RidgeState, columns: Ints, block: Floats) -> None:
+def rescale(state: RidgeState, columns: Ints, block: Any) -> None:
     """Keep the evidence where contexts have moved linearly: ``x'[columns] = block @ x[columns]``, or ``x' = S x``.
+
+    `block` is sparse.
 
         A' = λI + S(A − λI)Sᵀ = SASᵀ + λ(I − SSᵀ)          b' = S b
 
@@ -119,7 +121,7 @@ def rescale(state: RidgeState, columns: Ints, block: Floats) -> None:
     A is inverted twice instead. In place. Raises `LinAlgError` where an A has no inverse; some arms have moved then.
     """
     ridge, dimension = 1.0 / state.scale[0], state.theta.shape[1]
-    few = 4 * len(columns) <= dimension and np.abs(np.linalg.inv(block)).max() < LARGEST_SHRINKING
+    few = 4 * len(columns) <= dimension and np.abs(np.linalg.inv(block.toarray())).max() < LARGEST_SHRINKING
     move = _moved_by_few if few else _moved
     for k in np.flatnonzero((state.folds > 0) | (state.counts > 0)):
         inverse = whole_inverse(state, int(k))
@@ -135,7 +137,7 @@ def whole_inverse(state: RidgeState, k: int) -> Floats:
     return np.asarray(inverse - (pending.T * state.gains[k, :n]) @ pending)
 
 
-def _moved(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: float) -> tuple[Floats, Floats]:
+def _moved(inverse: Floats, theta: Floats, columns: Ints, block: Any, ridge: float) -> tuple[Floats, Floats]:
     """``A'⁻¹`` and ``θ'`` of `rescale` for one arm, by two inversions."""
     covariance = np.linalg.inv(inverse)
     b = covariance @ theta
@@ -150,8 +152,9 @@ def _moved(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: 
     return after, after @ b
 
 
-def _moved_by_few(inverse: Floats, theta: Floats, columns: Ints, block: Floats, ridge: float) -> tuple[Floats, Floats]:
+def _moved_by_few(inverse: Floats, theta: Floats, columns: Ints, block: Any, ridge: float) -> tuple[Floats, Floats]:
     """``A'⁻¹`` and ``θ'`` of `rescale` for one arm, at the cost of D² for each column that moves."""
+    block = block.toarray()
     back = np.linalg.inv(block)  # S⁻¹ in the columns
     inverse[columns] = back.T @ inverse[columns]
     inverse[:, columns] = inverse[:, columns] @ back

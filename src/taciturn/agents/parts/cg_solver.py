@@ -180,7 +180,7 @@ class CGSolver(Part):
         self._stage, self._cg = 0, None
         self.solved_at = self._scaled_at = self._scaled_to = 0
         for theta in (_flat(self._theta), _flat(self.unit_theta)):
-            theta[change.slots] = np.linalg.solve(change.block.T, theta[change.slots].astype(float))
+            theta[change.slots] = change.of_weights(theta[change.slots])
         projected = self._rows_of(self.projected)
         projected[...] = views.spmm(self._float32_rows(), _flat(self.unit_theta)).reshape(projected.shape)
 

@@ -193,7 +193,7 @@ class GraphEncoder(Part):
         """The first layer says the same of the moved contexts: ``W1' = S⁻ᵀW1``."""
         self.graph.rescale(change)
         w1 = self._flat_w1
-        w1[change.slots] = np.linalg.solve(change.block.T, w1[change.slots].astype(float))
+        w1[change.slots] = change.of_weights(w1[change.slots])
 
     def nbytes(self, sizes: Sizes) -> float:
         """Weights and moments, the graph, and the `Workspace` of the kernels."""

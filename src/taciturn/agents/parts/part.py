@@ -119,7 +119,8 @@ class Array:
         for axis, name in enumerate(self.axes):
             if name == "feature" and self.data.dtype.kind == "f":
                 by_feature = np.moveaxis(self.data, axis, 0)
-                by_feature[change.slots] = np.tensordot(change.block, by_feature[change.slots], 1)
+                moving = by_feature[change.slots]
+                by_feature[change.slots] = (change.block @ moving.reshape(len(moving), -1)).reshape(moving.shape)
 
     def nbytes(self, sizes: dict[str, int]) -> float:
         """Bytes for so many nodes, arms and features."""

@@ -149,13 +149,18 @@ class ArmRidge(Part):
 
         Where rows do not move linearly, or A has no digits left, what is held is learned anew.
         """
-        if not self._linear:
+        if not self._linear or self._is_quicker_to_relearn():
             self._relearn(~self._copied)
             return
         try:
             ridge.rescale(self.state, change.slots, change.block)
         except np.linalg.LinAlgError:
             self._relearn(np.ones(len(self.state.theta), np.bool_))
+
+    def _is_quicker_to_relearn(self) -> bool:
+        """Whether all that was learned is held, and is less than the features: an example costs D², a move D³."""
+        all_held = self._lifecycle.nothing_evicted and not self._copied.any()
+        return all_held and self._contexts.count < self.state.theta.shape[1]
 
     def nbytes(self, sizes: Sizes) -> float:
         """K inverses of D × D, their pending updates and θ, with spare features if some were added later."""
