@@ -136,7 +136,7 @@ def test_renewed_scales_are_those_of_all_rows(seed, magnitude, named, steps):
     for row in rows:
         bounded = scaler.bounded(row)
         if scaler.is_new(bounded):
-            scaler.open_slots(bounded)
+            scaler.open(scaler.openings(bounded))
         assert np.isfinite(scaler.scaled(bounded).values).all()
         assert (np.abs(scaler.scaled(bounded).values) <= OUTLIER * (1 + 1e-9)).all()
         scaler.observe(bounded)

@@ -86,26 +86,32 @@ class Intake:
             self._make_room(n_features, rows)
             return
         is_first = scaler.n_columns == 0
-        if is_first or new:
-            scaler = scaler.copy()
-            is_number = np.ones(n_features, np.bool_) if by_position else np.array(new, np.bool_)
-            if is_first:
-                scaler.begin(by_position=by_position, is_number=is_number)
+        is_number = np.ones(n_features * is_first, np.bool_) if by_position else np.array(new, np.bool_)
+        slotted = len(is_number) if by_position else int((~is_number).sum())
+        self._widen(scaler, slotted, rows)
+        if is_first:
+            scaler.begin(by_position=by_position, is_number=is_number)
+        if len(is_number):
             scaler.add_columns(is_number)
-        self._make_room(scaler.make_width(), rows)
-        self.scaler, self.raw.n_features = scaler, n_features
+        self.raw.n_features = n_features
+
+    def _widen(self, scaler: Scaler, more: int, rows: list[SparseRow]) -> None:
+        """Make room for so many slots more; where memory is short nothing has changed."""
+        width = scaler.width_with(more)
+        self._make_room(width, rows)
+        scaler.width = width
 
     def append(self, row: SparseRow, state: int, time: float, evict_order: float) -> int:
         """Add a context to the table, scaled as all others are now; returns its node."""
-        if self.scaler is None:
+        scaler = self.scaler
+        if scaler is None:
             return self._table.append(row, state, time, evict_order)
-        raw = self.scaler.bounded(row)
-        if self.scaler.is_new(raw):
-            scaler = self.scaler.copy()
-            scaler.open_slots(raw)
-            self._make_room(scaler.make_width(), [raw])
-            self.scaler = scaler
-        node = self._table.append(self.scaler.scaled(raw), state, time, evict_order)
+        raw = scaler.bounded(row)
+        if scaler.is_new(raw):
+            openings = scaler.openings(raw)
+            self._widen(scaler, scaler.new_slots(openings), [raw])
+            scaler.open(openings)
+        node = self._table.append(scaler.scaled(raw), state, time, evict_order)
         self.raw.append(raw)
         return node
 
@@ -136,10 +142,9 @@ class Intake:
         if self.scaler is None or not self.scaler.is_due or not self.raw.count:
             return None
         if self.scaler.lacks_bins:
-            scaler = self.scaler.copy()
-            scaler.open_bins(self.raw.rows, self._table.next_id)
-            self._make_room(scaler.make_width(), [])
-            self.scaler = scaler
+            bins, n_slots = self.scaler.planned_bins(self.raw.rows)
+            self._widen(self.scaler, n_slots, [])
+            self.scaler.open_bins(bins, n_slots, self._table.next_id)
         change = self.scaler.renew(self.raw.rows)
         if change is not None:
             self._scale_all(self.scaler)

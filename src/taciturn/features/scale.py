@@ -82,6 +82,15 @@ class Change(NamedTuple):
         return np.asarray(splu(self.block.T.tocsc()).solve(flat)).reshape(weights.shape)
 
 
+class Openings(NamedTuple):
+    """What a row is the first to have: columns, and centers or units for them."""
+
+    centers: tuple[NDArray[np.int32], NDArray[np.float64]]  # of numbers that come for the first time
+    units: tuple[NDArray[np.int32], NDArray[np.float64]]  # inverses, of numbers that vary for the first time
+    late: NDArray[np.int32]  # numbers that rows before had not, whose flag says where they are
+    lacking: NDArray[np.int32]  # numbers that this row has not, whose flag says where they are missing
+
+
 class Scaler:
     """The scale of all columns, and how they move."""
 
@@ -89,6 +98,7 @@ class Scaler:
         self.by_position = False  # an entry that a row does not have is the number 0; otherwise it is missing
         self.constant = False  # whether rows have the constant entry: where the first context had numbers
         self.n_rows = 0  # that were observed
+        self.n_columns = 0
         self.n_slots = 1
         self.width = 0  # how many slots there is room for
         self._renewed_at = 0
@@ -97,18 +107,12 @@ class Scaler:
         self.binned_from = MAX_ROWS  # the id of the first context that has bins
         self._expected = self._watched = self._far_zeros = np.zeros(0, np.int32)
 
-    def copy(self) -> "Scaler":
-        """A scaler that goes on independently."""
-        other = Scaler()
-        vars(other).update(vars(self))
-        vars(other)["_state"] = scale.ScaleState(**{name: getattr(self._state, name).copy() for name in TYPES})
-        return other
-
-    def make_width(self) -> int:
-        """How many slots there should be room for: with some to spare when more are needed than there were."""
-        if self.n_slots > self.width:
-            self.width = self.n_slots + (max(self.n_slots // 8, 16) if self.width else 0)
-        return self.width
+    def width_with(self, more: int) -> int:
+        """Room for so many slots more: what there is if that is enough, else with some to spare for later."""
+        n_slots = self.n_slots + more
+        if n_slots <= self.width:
+            return self.width
+        return n_slots + (max(n_slots // 8, 16) if self.width else 0)
 
     # Columns.
 
@@ -118,18 +122,13 @@ class Scaler:
 
     def add_columns(self, is_number: NDArray[np.bool_]) -> None:
         """More columns. Those that are no numbers get their slot, and so do all that go by position."""
-        more = _new_state(len(is_number))
-        more.is_number[:] = is_number
-        slotted = np.flatnonzero(~is_number | self.by_position)
-        more.slot[slotted] = self.n_slots + np.arange(len(slotted))
-        self.n_slots += len(slotted)
-        both = {name: np.concatenate([getattr(part, name) for part in (self._state, more)]) for name in TYPES}
-        self._state = scale.ScaleState(**both)
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns there are."""
-        return len(self._state.slot)
+        first, self.n_columns = self.n_columns, self.n_columns + len(is_number)
+        if self.n_columns > len(self._state.slot):  # with spare ones, so that few additions copy
+            more = _new_state(self.n_columns + self.n_columns // 8 - len(self._state.slot))
+            both = {name: np.concatenate([getattr(part, name) for part in (self._state, more)]) for name in TYPES}
+            self._state = scale.ScaleState(**both)
+        self._state.is_number[first : self.n_columns] = is_number
+        self._give_slots(self._state.slot, first + np.flatnonzero(~is_number | self.by_position))
 
     def are_numbers(self, columns: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Which of some columns are numbers."""
@@ -140,8 +139,8 @@ class Scaler:
         if self.n_columns == 0:
             return not named and not n_inputs
         if n_inputs is not None:
-            return self.by_position and bool(self._state.is_number.all())
-        return not self.by_position and self._state.is_number.tolist() == named
+            return self.by_position and bool(self._state.is_number[: self.n_columns].all())
+        return not self.by_position and self._state.is_number[: self.n_columns].tolist() == named
 
     # Rows.
 
@@ -156,48 +155,72 @@ class Scaler:
         return SparseRow(columns, scale.clipped(self._state, columns, values, OUTLIER))
 
     def is_new(self, row: SparseRow) -> bool:
-        """Whether a row needs `open_slots` before it is scaled."""
+        """Whether a row has something that is to be opened before it is scaled."""
         return bool(scale.is_new(self._state, row.columns, row.values, self._watched))
 
-    def open_slots(self, row: SparseRow) -> None:
-        """Get slots and units for what is new in a row: a number that varies for the first time, or is missing.
+    def openings(self, row: SparseRow) -> Openings:
+        """What is new in a row: a number that varies for the first time, that comes late, or that is missing.
 
-        All rows so far have zeros there, and keep them.
+        All rows so far have zeros there, and keep them. Nothing has changed yet.
         """
         state, numbers = self._state, self._state.is_number[row.columns]
         columns, values = row.columns[numbers], row.values[numbers]
         known = ~np.isnan(values)
-        self._open_flags(columns[~known], present=False)
-        columns, values = columns[known], values[known]
-        if not self.by_position or self.n_rows == 0:
-            first = (state.present[columns] == 0) & (state.inverse[columns] == 0)
-            state.mean[columns[first]] = values[first]
-            if self.n_rows:
-                self._open_flags(columns[first], present=True)
-        self._open_varying(columns, values)
+        missing, columns, values = columns[~known], columns[known], values[known]
+        first = (state.present[columns] == 0) & (state.inverse[columns] == 0)
+        if self.by_position and self.n_rows:
+            first[:] = False  # it was zero so far
+        late = columns[first] if self.n_rows else columns[:0]
         absent = scale.absent_columns(row.columns, self._watched)
-        if self.by_position:
-            self._open_varying(absent, np.zeros(len(absent)))
-        else:
-            self._open_flags(absent, present=False)
-        self._find_expected()
+        varying = np.concatenate([columns[~first], absent]) if self.by_position else columns[~first]
+        at = np.concatenate([values[~first], np.zeros(len(absent))]) if self.by_position else values[~first]
+        away = np.abs(at - state.mean[varying])
+        opened = (state.inverse[varying] == 0) & (away > SMALLEST_UNIT)
+        lacking = missing if self.by_position else np.concatenate([missing, absent])
+        return Openings(
+            centers=(columns[first], values[first]),
+            units=(varying[opened], 1.0 / away[opened]),
+            late=late[state.flag[late] < 0],
+            lacking=lacking[state.flag[lacking] < 0],
+        )
 
-    def _open_varying(self, columns: NDArray[np.int32], values: NDArray[np.float64]) -> None:
-        """The units of columns that differ from their one value so far."""
-        state, away = self._state, np.abs(values - self._state.mean[columns])
-        varying = (state.inverse[columns] == 0) & (away > SMALLEST_UNIT)
-        state.inverse[columns[varying]] = 1.0 / away[varying]
-        self._give_slots(state.slot, columns[varying])
+    def new_slots(self, openings: Openings) -> int:
+        """How many slots they need."""
+        return int((self._state.slot[openings.units[0]] < 0).sum()) + len(openings.late) + len(openings.lacking)
 
-    def _open_flags(self, columns: NDArray[np.int32], *, present: bool) -> None:
-        new = columns[self._state.flag[columns] < 0]
-        self._state.flags_present[new] = present
-        self._give_slots(self._state.flag, new)
+    def open(self, openings: Openings) -> None:
+        """Give what is new its center, unit and slots."""
+        state = self._state
+        for part, (columns, values) in ((state.mean, openings.centers), (state.inverse, openings.units)):
+            part[columns] = values
+        state.flags_present[openings.late] = True
+        for slots, columns in (
+            (state.slot, openings.units[0]),
+            (state.flag, openings.late),
+            (state.flag, openings.lacking),
+        ):
+            self._give_slots(slots, columns)
+        self._expect(openings)
 
-    def _give_slots(self, slots: NDArray[np.int32], columns: NDArray[np.int32]) -> None:
+    def _give_slots(self, slots: NDArray[np.int32], columns: NDArray[Any]) -> None:
         columns = columns[slots[columns] < 0]
         slots[columns] = self.n_slots + np.arange(len(columns))
         self.n_slots += len(columns)
+
+    def _expect(self, openings: Openings) -> None:
+        """As `_find_expected`, at the cost of what was opened."""
+        state = self._state
+        if self.by_position:
+            new = openings.units[0][state.mean[openings.units[0]] != 0]
+            far = new[np.abs(state.mean[new] * state.inverse[new]) > OUTLIER]
+            self._far_zeros = np.union1d(self._far_zeros, far).astype(np.int32)
+            if self.n_rows == 0:
+                first = openings.centers[0]
+                self._watched = np.union1d(self._watched, first[state.mean[first] != 0]).astype(np.int32)
+        else:
+            new = openings.lacking
+        self._expected = np.union1d(self._expected, new).astype(np.int32)
+        self._watched = np.setdiff1d(self._watched, new).astype(np.int32)
 
     def _find_expected(self) -> None:
         """The columns whose absence from a row matters, by the state of now."""
@@ -321,27 +344,30 @@ class Scaler:
         """Whether it is time for bins."""
         return self.n_rows >= BINNED_AT and self.binned_from == MAX_ROWS
 
-    def open_bins(self, held: CSR, next_id: int) -> None:
-        """Give numbers that take many values bins of equal shares, for all contexts from `next_id` on."""
-        self.binned_from = next_id
+    def planned_bins(self, held: CSR) -> tuple[scale.Bins, int]:
+        """Bins of equal shares for numbers that take many values, by a sample of rows, and the slots that they need."""
         columns = np.flatnonzero(self._state.is_number & (self._state.inverse > 0))
         if len(columns) > MAX_BINS * MAX_BINS_EACH:  # too wide, and costly to look at
-            return
+            return NO_BINS, 0
         values = self._sample(columns, held)
-        edges = [np.unique(column[~np.isnan(column)]) for column in values.T]
-        varied = np.array([len(distinct) > MAX_BINS_EACH // 2 for distinct in edges], np.bool_)
-        each = min(MAX_BINS_EACH, MAX_BINS // max(int(varied.sum()), 1))
-        if each < MIN_BINS_EACH or not varied.any():
-            return
-        found = np.full((int(varied.sum()), MAX_BINS_EACH - 1), np.inf)
+        distinct = [len(np.unique(column[~np.isnan(column)])) for column in values.T]
+        varied = np.flatnonzero(np.array(distinct) > MAX_BINS_EACH // 2)
+        each = min(MAX_BINS_EACH, MAX_BINS // max(len(varied), 1))
+        if each < MIN_BINS_EACH or not len(varied):
+            return NO_BINS, 0
+        edges = np.full((len(varied), MAX_BINS_EACH - 1), np.inf)
         shares = np.arange(1, each) / each
-        for row, column in zip(found, values.T[varied], strict=True):
+        for row, column in zip(edges, values.T[varied], strict=True):
             # Edges are values that occurred: the same ones whatever the unit.
             cuts = np.unique(np.quantile(column[~np.isnan(column)], shares, method="inverted_cdf"))
             row[: len(cuts)] = cuts
-        slots = self.n_slots + np.arange(len(found)) * each
-        self.n_slots += len(found) * each
-        self._bins = scale.Bins(columns[varied].astype(np.int32), found, slots.astype(np.int32))
+        slots = self.n_slots + np.arange(len(varied)) * each
+        return scale.Bins(columns[varied].astype(np.int32), edges, slots.astype(np.int32)), len(varied) * each
+
+    def open_bins(self, bins: scale.Bins, n_slots: int, next_id: int) -> None:
+        """Use bins, which take so many slots, for all contexts from `next_id` on."""
+        self._bins, self.binned_from = bins, next_id
+        self.n_slots += n_slots
 
     def _should_flip(self) -> NDArray[np.bool_]:
         """The flags that most rows have: they are turned round, so that few have them."""
@@ -378,7 +404,10 @@ class Scaler:
         """What a file holds."""
         counts = {name: getattr(self, attribute) for name, attribute in COUNTS.items()}
         counts["bins"] = self._bins._asdict()
-        return counts | {"by_position": self.by_position, "constant": self.constant} | self._state._asdict()
+        return counts | self._settings() | {name: getattr(self._state, name)[: self.n_columns] for name in TYPES}
+
+    def _settings(self) -> dict[str, bool]:
+        return {"by_position": self.by_position, "constant": self.constant}
 
     def load_state_dict(self, state: dict[str, Any], n_columns: int, n_held: int) -> None:
         """Take over what a file says; `ValueError` unless it is sound for so many columns and rows that are held."""
@@ -401,7 +430,7 @@ class Scaler:
             raise ValueError("the width of the scale does not fit")
         if state["n_slots"] > 1 + 2 * n_columns + MAX_BINS:
             raise ValueError("the scale has too many slots")
-        self._state, self._bins = found, bins
+        self._state, self._bins, self.n_columns = found, bins, n_columns
         for name, attribute in COUNTS.items():
             setattr(self, attribute, state[name])
         self.by_position, self.constant = state["by_position"], state["constant"]
