@@ -134,11 +134,16 @@ def test_renewed_scales_are_those_of_all_rows(seed, magnitude, named, steps):
     scaler.add_columns(is_number)
     raw = []
     for row in rows:
-        bounded = scaler.bounded(row)
-        if scaler.is_new(bounded):
+        bounded, scaled = scaler.take(row)
+        if scaled is None:
             scaler.open(scaler.openings(bounded))
-        assert np.isfinite(scaler.scaled(bounded).values).all()
-        assert (np.abs(scaler.scaled(bounded).values) <= OUTLIER * (1 + 1e-9)).all()
+            scaled = scaler.scaled(bounded)
+            again, at_once = scaler.take(row)
+            assert at_once is not None, "opened once, it is not new again"
+            assert np.array_equal(again.values, bounded.values, equal_nan=True)
+            assert np.array_equal(at_once.values, scaled.values)
+        assert np.isfinite(scaled.values).all()
+        assert (np.abs(scaled.values) <= OUTLIER * (1 + 1e-9)).all()
         scaler.observe(bounded)
         raw.append(bounded)
     from taciturn.agents.table import RawRows

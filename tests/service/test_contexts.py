@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import taciturn
 from service_kit import MemoryJournal, Web
-from taciturn.features.encode import MAX_DEPTH
+from taciturn.features.named import MAX_DEPTH
 from taciturn.service.api.asgi import create_app
 from taciturn.service.api.bodies import JSON_WEIGHT
 from taciturn.service.api.schemas import decode_decide

@@ -8,7 +8,8 @@ import numpy as np
 from taciturn.agents.parts.part import require
 from taciturn.agents.table import NodeTable, RawRows
 from taciturn.contracts import SparseRow
-from taciturn.features.encode import ContextReader, Reading
+from taciturn.features.encode import ContextReader
+from taciturn.features.named import Reading
 from taciturn.features.scale import Change, Scaler
 from taciturn.features.schema import Features
 from taciturn.validate import LARGEST
@@ -52,7 +53,8 @@ class Intake:
     def read(self, context: Any) -> Reading:
         """Read one context; nothing has changed."""
         reading = self.reader.read(context)
-        return reading._replace(row=self._at_unit_norm(reading.row))
+        row = self._at_unit_norm(reading.row)
+        return reading if row is reading.row else reading._replace(row=row)
 
     def read_all(self, contexts: Any) -> tuple[list[SparseRow], ContextReader]:
         """Read a batch; nothing has changed but in the reader that is returned."""
@@ -106,24 +108,24 @@ class Intake:
         scaler = self.scaler
         if scaler is None:
             return self._table.append(row, state, time, evict_order)
-        raw = scaler.bounded(row)
-        if scaler.is_new(raw):
+        raw, scaled = scaler.take(row)
+        if scaled is None:
             openings = scaler.openings(raw)
             self._widen(scaler, scaler.new_slots(openings), [raw])
             scaler.open(openings)
-        node = self._table.append(scaler.scaled(raw), state, time, evict_order)
+            scaled = scaler.scaled(raw)
+        node = self._table.append(scaled, state, time, evict_order)
         self.raw.append(raw)
         return node
 
     def scaled_batch(self, rows: list[SparseRow]) -> list[SparseRow] | None:
         """All rows as `append` will make them, or None if one of them can change how a later one is scaled."""
-        scaler = self.scaler
-        if scaler is None:
+        if self.scaler is None:
             return rows
-        bounded = [scaler.bounded(row) for row in rows]
-        if scaler.is_due_within(len(rows)) or any(map(scaler.is_new, bounded)):
+        if self.scaler.is_due_within(len(rows)):
             return None
-        return [scaler.scaled(row) for row in bounded]
+        scaled = [row for row in (self.scaler.take(row)[1] for row in rows) if row is not None]
+        return scaled if len(scaled) == len(rows) else None
 
     # The scale.
 

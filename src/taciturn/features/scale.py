@@ -18,9 +18,19 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.contracts import SparseRow
+from taciturn.features.scale_file import (
+    COUNTS,
+    MAX_BINS,
+    MAX_BINS_EACH,
+    MAX_ROWS,
+    NO_BINS,
+    SMALLEST_UNIT,
+    TYPES,
+    checked,
+    new_state,
+)
 from taciturn.kernels import scale
 from taciturn.kernels.csr import CSR
-from taciturn.validate import LARGEST_SCALED
 
 GROWTH = 1.5
 """The scale is renewed each time the contexts have grown by this factor."""
@@ -31,12 +41,6 @@ TOLERANCE = 0.05
 OUTLIER = 100.0
 """Numbers further from the mean than so many standard deviations count as if they were there."""
 
-SMALLEST_UNIT = 1e-250
-"""Numbers that differ by less are taken for equal: their inverse must be finite."""
-
-SMALLEST_INVERSE = 1e-102
-"""Units are below the inverse of this: numbers are of at most `LARGEST_SCALED`."""
-
 LARGEST_CHANGE = 1e200
 """A column that would move by a larger factor, or further, keeps its scale: a change must be invertible."""
 
@@ -46,21 +50,8 @@ SAMPLE = 256
 BINNED_AT = 40
 """From so many contexts on, numbers also have bins."""
 
-MAX_BINS, MAX_BINS_EACH, MIN_BINS_EACH = 64, 8, 3
-"""How many bins there are in all and for a column; a wide table has none, because features cost their square."""
-
-MAX_ROWS = 2**62
-
-COUNTS = {
-    "n_rows": "n_rows",
-    "n_slots": "n_slots",
-    "width": "width",
-    "renewed_at": "_renewed_at",
-    "binned_from": "binned_from",
-}
-"""Counts in a file, and the attributes that hold them."""
-
-NO_BINS = scale.Bins(np.zeros(0, np.int32), np.zeros((0, MAX_BINS_EACH - 1)), np.zeros(0, np.int32))
+MIN_BINS_EACH = 3
+"""Where there is only room for fewer, a column has none."""
 
 
 def most_slots(n_columns: int) -> int:
@@ -95,17 +86,20 @@ class Scaler:
     """The scale of all columns, and how they move."""
 
     def __init__(self) -> None:
-        self.by_position = False  # an entry that a row does not have is the number 0; otherwise it is missing
-        self.constant = False  # whether rows have the constant entry: where the first context had numbers
         self.n_rows = 0  # that were observed
         self.n_columns = 0
         self.n_slots = 1
         self.width = 0  # how many slots there is room for
         self._renewed_at = 0
-        self._state = _new_state(0)
-        self._bins = NO_BINS
+        self._state = new_state(0)
+        nothing = np.zeros(0, np.int32)
+        self._layout = scale.Layout(NO_BINS, nothing, nothing, nothing, constant=False, zeros=False)
         self.binned_from = MAX_ROWS  # the id of the first context that has bins
-        self._expected = self._watched = self._far_zeros = np.zeros(0, np.int32)
+
+    @property
+    def by_position(self) -> bool:
+        """Whether an entry that a row does not have is the number 0; otherwise it is missing."""
+        return self._layout.zeros
 
     def width_with(self, more: int) -> int:
         """Room for so many slots more: what there is if that is enough, else with some to spare for later."""
@@ -117,14 +111,14 @@ class Scaler:
     # Columns.
 
     def begin(self, *, by_position: bool, is_number: NDArray[np.bool_]) -> None:
-        """The first context, or the first batch of them, has come."""
-        self.by_position, self.constant = by_position, bool(is_number.any())
+        """The first context, or the first batch of them, has come; rows have the constant entry if it has numbers."""
+        self._layout = self._layout._replace(zeros=by_position, constant=bool(is_number.any()))
 
     def add_columns(self, is_number: NDArray[np.bool_]) -> None:
         """More columns. Those that are no numbers get their slot, and so do all that go by position."""
         first, self.n_columns = self.n_columns, self.n_columns + len(is_number)
         if self.n_columns > len(self._state.slot):  # with spare ones, so that few additions copy
-            more = _new_state(self.n_columns + self.n_columns // 8 - len(self._state.slot))
+            more = new_state(self.n_columns + self.n_columns // 8 - len(self._state.slot))
             both = {name: np.concatenate([getattr(part, name) for part in (self._state, more)]) for name in TYPES}
             self._state = scale.ScaleState(**both)
         self._state.is_number[first : self.n_columns] = is_number
@@ -144,19 +138,10 @@ class Scaler:
 
     # Rows.
 
-    def bounded(self, row: SparseRow) -> SparseRow:
-        """The row with outliers at their bound; a zero that is one becomes an entry."""
-        columns, values = row
-        zeros = scale.absent_columns(columns, self._far_zeros) if len(self._far_zeros) else self._far_zeros
-        if len(zeros):
-            order = np.argsort(np.concatenate([columns, zeros]))
-            columns = np.concatenate([columns, zeros])[order]
-            values = np.concatenate([values, np.zeros(len(zeros))])[order]
-        return SparseRow(columns, scale.clipped(self._state, columns, values, OUTLIER))
-
-    def is_new(self, row: SparseRow) -> bool:
-        """Whether a row has something that is to be opened before it is scaled."""
-        return bool(scale.is_new(self._state, row.columns, row.values, self._watched))
+    def take(self, row: SparseRow) -> tuple[SparseRow, SparseRow | None]:
+        """The row with outliers at their bound, and in slots: None if something is to be opened before."""
+        is_new, columns, values, slots, scaled = scale.take_row(self._state, self._layout, *row, OUTLIER)
+        return SparseRow(columns, values), None if is_new else SparseRow(slots, scaled)
 
     def openings(self, row: SparseRow) -> Openings:
         """What is new in a row: a number that varies for the first time, that comes late, or that is missing.
@@ -171,7 +156,7 @@ class Scaler:
         if self.by_position and self.n_rows:
             first[:] = False  # it was zero so far
         late = columns[first] if self.n_rows else columns[:0]
-        absent = scale.absent_columns(row.columns, self._watched)
+        absent = scale.absent_columns(row.columns, self._layout.watched)
         varying = np.concatenate([columns[~first], absent]) if self.by_position else columns[~first]
         at = np.concatenate([values[~first], np.zeros(len(absent))]) if self.by_position else values[~first]
         away = np.abs(at - state.mean[varying])
@@ -209,18 +194,16 @@ class Scaler:
 
     def _expect(self, openings: Openings) -> None:
         """As `_find_expected`, at the cost of what was opened."""
-        state = self._state
+        state, (_, expected, watched, far_zeros, _, _) = self._state, self._layout
         if self.by_position:
             new = openings.units[0][state.mean[openings.units[0]] != 0]
-            far = new[np.abs(state.mean[new] * state.inverse[new]) > OUTLIER]
-            self._far_zeros = np.union1d(self._far_zeros, far).astype(np.int32)
+            far_zeros = np.union1d(far_zeros, new[np.abs(state.mean[new] * state.inverse[new]) > OUTLIER])
             if self.n_rows == 0:
                 first = openings.centers[0]
-                self._watched = np.union1d(self._watched, first[state.mean[first] != 0]).astype(np.int32)
+                watched = np.union1d(watched, first[state.mean[first] != 0])
         else:
             new = openings.lacking
-        self._expected = np.union1d(self._expected, new).astype(np.int32)
-        self._watched = np.setdiff1d(self._watched, new).astype(np.int32)
+        self._lay_out(np.union1d(expected, new), np.setdiff1d(watched, new), far_zeros)
 
     def _find_expected(self) -> None:
         """The columns whose absence from a row matters, by the state of now."""
@@ -231,22 +214,21 @@ class Scaler:
         else:
             expected = (state.flag >= 0) & ~state.flags_present
             watched = state.is_number & (state.present == self.n_rows) & (state.flag < 0)
-        far = expected & (np.abs(state.mean * state.inverse) > OUTLIER) & self.by_position
-        self._expected, self._watched, self._far_zeros = (
-            np.flatnonzero(found).astype(np.int32) for found in (expected, watched, far)
-        )
+        far_zeros = expected & (np.abs(state.mean * state.inverse) > OUTLIER) & self.by_position
+        self._lay_out(*(np.flatnonzero(found) for found in (expected, watched, far_zeros)))
+
+    def _lay_out(self, *columns: NDArray[Any]) -> None:
+        expected, watched, far_zeros = (some.astype(np.int32) for some in columns)
+        self._layout = self._layout._replace(expected=expected, watched=watched, far_zeros=far_zeros)
 
     def scaled(self, row: SparseRow) -> SparseRow:
-        """The row in slots."""
-        columns, values, zeros = *row, self.by_position
-        return SparseRow(
-            *scale.scale_row(self._state, self._bins, columns, values, self._expected, self.constant, zeros)
-        )
+        """A row in which nothing is new, in slots."""
+        return SparseRow(*scale.scale_row(self._state, self._layout, *row))
 
     def scaled_rows(self, rows: CSR, ids: NDArray[np.int64]) -> CSR:
         """Many rows in slots; those of an id before the first with bins have none."""
-        first, settings = int(np.searchsorted(ids, self.binned_from)), (self._expected, self.constant, self.by_position)
-        return CSR(*scale.scale_rows(self._state, self._bins, NO_BINS, first, rows, *settings))
+        first, before = int(np.searchsorted(ids, self.binned_from)), self._layout._replace(bins=NO_BINS)
+        return CSR(*scale.scale_rows(self._state, before, self._layout, first, rows))
 
     # Moments.
 
@@ -366,13 +348,13 @@ class Scaler:
 
     def open_bins(self, bins: scale.Bins, n_slots: int, next_id: int) -> None:
         """Use bins, which take so many slots, for all contexts from `next_id` on."""
-        self._bins, self.binned_from = bins, next_id
+        self._layout, self.binned_from = self._layout._replace(bins=bins), next_id
         self.n_slots += n_slots
 
     def _should_flip(self) -> NDArray[np.bool_]:
         """The flags that most rows have: they are turned round, so that few have them."""
         state = self._state
-        if not self.constant:
+        if not self._layout.constant:
             return np.zeros(self.n_columns, np.bool_)
         count = self.n_rows - state.missing if self.by_position else state.present
         often = 2 * count > self.n_rows
@@ -403,101 +385,15 @@ class Scaler:
     def state_dict(self) -> dict[str, Any]:
         """What a file holds."""
         counts = {name: getattr(self, attribute) for name, attribute in COUNTS.items()}
-        counts["bins"] = self._bins._asdict()
-        return counts | self._settings() | {name: getattr(self._state, name)[: self.n_columns] for name in TYPES}
-
-    def _settings(self) -> dict[str, bool]:
-        return {"by_position": self.by_position, "constant": self.constant}
+        settings = {"by_position": self.by_position, "constant": self._layout.constant}
+        columns = {name: getattr(self._state, name)[: self.n_columns] for name in TYPES}
+        return counts | settings | columns | {"bins": self._layout.bins._asdict()}
 
     def load_state_dict(self, state: dict[str, Any], n_columns: int, n_held: int) -> None:
         """Take over what a file says; `ValueError` unless it is sound for so many columns and rows that are held."""
-        for name, dtype in TYPES.items():
-            held = state[name]
-            if not isinstance(held, np.ndarray) or held.dtype != dtype or held.shape != (n_columns,):
-                raise ValueError(f"the scale's {name} does not fit")
-            if held.dtype.kind == "f" and not np.isfinite(held).all():
-                raise ValueError(f"the scale's {name} is not finite")
-        found = scale.ScaleState(**{name: state[name] for name in TYPES})
-        if not all(type(state[name]) is int and 0 <= state[name] <= MAX_ROWS for name in COUNTS):
-            raise ValueError("the scale's counts are not counts")
-        if type(state["by_position"]) is not bool or type(state["constant"]) is not bool:
-            raise ValueError("the scale's settings are not truth values")
-        bins = scale.Bins(**state["bins"])
-        _check_moments(found, state["n_rows"], n_held)
-        _check_bins(bins, found)
-        _check_slots(found, bins, state["n_slots"])
-        if not state["n_slots"] <= max(state["width"], 1) <= 2 * state["n_slots"] + 32:
-            raise ValueError("the width of the scale does not fit")
-        if state["n_slots"] > 1 + 2 * n_columns + MAX_BINS:
-            raise ValueError("the scale has too many slots")
-        self._state, self._bins, self.n_columns = found, bins, n_columns
+        self._state, bins = checked(state, n_columns, n_held)
+        self.n_columns = n_columns
         for name, attribute in COUNTS.items():
             setattr(self, attribute, state[name])
-        self.by_position, self.constant = state["by_position"], state["constant"]
+        self._layout = self._layout._replace(bins=bins, zeros=state["by_position"], constant=state["constant"])
         self._find_expected()
-
-
-TYPES = {
-    "is_number": np.bool_,
-    "present": np.int64,
-    "missing": np.int64,
-    "origin": np.float64,
-    "total": np.float64,
-    "squares": np.float64,
-    "mean": np.float64,
-    "inverse": np.float64,
-    "slot": np.int32,
-    "flag": np.int32,
-    "flags_present": np.bool_,
-}
-"""What `ScaleState` holds of each column."""
-
-
-def _new_state(n_columns: int) -> scale.ScaleState:
-    """Columns of which nothing is known."""
-    state = scale.ScaleState(**{name: np.zeros(n_columns, dtype) for name, dtype in TYPES.items()})
-    state.slot[:] = state.flag[:] = -1
-    return state
-
-
-def _check_moments(state: scale.ScaleState, n_rows: int, n_held: int) -> None:
-    """Raise `ValueError` unless counts fit together, and centers and units can be those of numbers in contexts."""
-    counts = state.present, state.missing
-    if n_rows < n_held or any((count < 0).any() or (count > n_rows).any() for count in counts):
-        raise ValueError("the counts of the scale do not fit")
-    if (state.present > n_rows - state.missing).any():
-        raise ValueError("the counts of the scale do not fit")
-    moments = state.origin, state.mean, state.total / max(n_rows, 1), np.sqrt(np.abs(state.squares) / max(n_rows, 1))
-    if any((np.abs(moment) > 2 * LARGEST_SCALED).any() for moment in moments):
-        raise ValueError("the moments of the scale are not allowed")
-    units = state.inverse[state.inverse != 0]
-    if not ((units >= SMALLEST_INVERSE) & (units <= 2.0 / SMALLEST_UNIT)).all():
-        raise ValueError("the units of the scale are not allowed")
-
-
-def _check_bins(bins: scale.Bins, state: scale.ScaleState) -> None:
-    """Raise `ValueError` unless bins are of different numbers, with rising edges."""
-    count = len(bins.columns)
-    wanted = ((np.int32, (count,)), (np.float64, (count, MAX_BINS_EACH - 1)), (np.int32, (count,)))
-    for held, (dtype, shape) in zip(bins, wanted, strict=True):
-        if not isinstance(held, np.ndarray) or held.dtype != dtype or held.shape != shape:
-            raise ValueError("the bins do not fit")
-    inside = (bins.columns >= 0) & (bins.columns < len(state.slot))
-    if count > MAX_BINS or not inside.all() or (np.diff(bins.columns) <= 0).any():
-        raise ValueError("the columns of the bins are not sound")
-    rising = (bins.edges[:, 1:] >= bins.edges[:, :-1]).all() and (bins.edges > -np.inf).all()  # false for NaN too
-    if not state.is_number[bins.columns].all() or not rising or (bins.slots < 1).any():
-        raise ValueError("the edges of the bins are not sound")
-
-
-def _check_slots(state: scale.ScaleState, bins: scale.Bins, n_slots: int) -> None:
-    """Raise `ValueError` unless every slot is used once, there are few others, and every word has one."""
-    of_bins = (bins.slots[:, None] + np.arange(1 + np.isfinite(bins.edges).sum(axis=1).max(initial=0))).ravel()
-    slots = np.concatenate([state.slot, state.flag, of_bins])
-    used = slots[slots >= 0]
-    if n_slots > 1 + len(used) - len(of_bins) + len(bins.slots) * MAX_BINS_EACH:
-        raise ValueError("the scale has slots that nothing uses")
-    if (slots < -1).any() or len(np.unique(used)) != len(used) or not ((used >= 1) & (used < n_slots)).all():
-        raise ValueError("the slots of the scale are not sound")
-    if (state.slot[~state.is_number] < 0).any() or (state.slot[state.inverse > 0] < 0).any():
-        raise ValueError("a column of the scale has no slot")

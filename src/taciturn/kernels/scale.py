@@ -43,6 +43,17 @@ class Bins(NamedTuple):
     slots: Columns  # (M,): of the first bin
 
 
+class Layout(NamedTuple):
+    """What a scaled row has beside the values of its columns. Columns rise."""
+
+    bins: Bins
+    expected: Columns  # of which an absent value matters: it is flagged or, with `zeros`, its z is not 0
+    watched: Columns  # that all rows had so far; with `zeros`, that had one value so far, which is not 0
+    far_zeros: Columns  # where 0 is an outlier
+    constant: bool  # whether there is the constant entry
+    zeros: bool  # whether an absent value is the number 0; otherwise it is missing
+
+
 @kernel
 def observe(state: ScaleState, columns: Columns, values: Floats, sign: int) -> None:
     """Count a row in (`sign` 1) or out (−1) of the moments; in place."""
@@ -65,21 +76,6 @@ def observe(state: ScaleState, columns: Columns, values: Floats, sign: int) -> N
 
 
 @kernel
-def clipped(state: ScaleState, columns: Columns, values: Floats, most: float) -> Floats:
-    """The values with each number at most `most` of its units from its mean, so that an outlier stays bounded."""
-    bounded = values.copy()
-    for entry in range(columns.shape[0]):
-        j = columns[entry]
-        if state.is_number[j] and state.inverse[j] > 0.0:
-            reach = most / state.inverse[j]
-            if values[entry] > state.mean[j] + reach:
-                bounded[entry] = state.mean[j] + reach
-            elif values[entry] < state.mean[j] - reach:
-                bounded[entry] = state.mean[j] - reach
-    return bounded
-
-
-@kernel
 def absent_columns(columns: Columns, wanted: Columns) -> Columns:
     """Those of some columns (rising) that a row does not have."""
     missing = np.empty(wanted.shape[0], np.int32)
@@ -94,8 +90,8 @@ def absent_columns(columns: Columns, wanted: Columns) -> Columns:
 
 
 @kernel
-def is_new(state: ScaleState, columns: Columns, values: Floats, watched: Columns) -> bool:
-    """Whether a row needs slots or units that there are not yet; `watched` (rising) are columns that it should have."""
+def _is_new(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> bool:
+    """Whether a row needs slots or units that there are not yet."""
     for entry in range(columns.shape[0]):
         j, x = columns[entry], values[entry]
         if state.is_number[j]:
@@ -104,7 +100,29 @@ def is_new(state: ScaleState, columns: Columns, values: Floats, watched: Columns
                     return True
             elif state.inverse[j] == 0.0 and (x != state.mean[j] or state.present[j] == 0):
                 return True
-    return bool(absent_columns(columns, watched).shape[0] > 0)
+    return bool(absent_columns(columns, layout.watched).shape[0] > 0)
+
+
+@kernel
+def _bounded(
+    state: ScaleState, far_zeros: Columns, columns: Columns, values: Floats, most: float
+) -> tuple[Columns, Floats]:
+    """The row with each number at most `most` of its units from its mean; a zero that is not becomes an entry."""
+    zeros = absent_columns(columns, far_zeros)
+    if zeros.shape[0]:
+        both = np.concatenate((columns, zeros))
+        order = np.argsort(both)
+        columns, values = both[order], np.concatenate((values, np.zeros(zeros.shape[0])))[order]
+    bounded = values.copy()
+    for entry in range(columns.shape[0]):
+        j = columns[entry]
+        if state.is_number[j] and state.inverse[j] > 0.0:
+            reach = most / state.inverse[j]
+            if values[entry] > state.mean[j] + reach:
+                bounded[entry] = state.mean[j] + reach
+            elif values[entry] < state.mean[j] - reach:
+                bounded[entry] = state.mean[j] - reach
+    return columns, bounded
 
 
 @kernel
@@ -131,24 +149,13 @@ def _bin_entries(
 
 
 @kernel
-def scale_row(
-    state: ScaleState,
-    bins: Bins,
-    columns: Columns,
-    values: Floats,
-    expected: Columns,
-    constant: bool,  # noqa: FBT001
-    zeros: bool,  # noqa: FBT001
-) -> tuple[Columns, Floats]:
-    """The scaled row: slots (rising) and their values.
-
-    `expected` (rising) are the columns of which an absent value matters: those whose flag says that it is missing, or,
-    with `zeros`, those where an absent value is the number 0 and 0 is not the mean.
-    """
+def scale_row(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
+    """The scaled row: slots (rising) and their values."""
+    bins, expected, zeros = layout.bins, layout.expected, layout.zeros
     size = 1 + 2 * columns.shape[0] + expected.shape[0] + bins.columns.shape[0]
     slots, scaled = np.empty(size, np.int32), np.empty(size)
     count = 0
-    if constant:
+    if layout.constant:
         slots[0], scaled[0] = 0, 1.0
         count = 1
     for entry in range(columns.shape[0]):
@@ -176,30 +183,31 @@ def scale_row(
 
 
 @kernel
-def scale_rows(
-    state: ScaleState,
-    bins: Bins,
-    no_bins: Bins,
-    first_binned: int,
-    rows: CSR,
-    expected: Columns,
-    constant: bool,  # noqa: FBT001
-    zeros: bool,  # noqa: FBT001
-) -> CSR:
-    """All rows of a sparse matrix, scaled one by one, with bins from the row `first_binned` on: such a matrix again."""
+def take_row(
+    state: ScaleState, layout: Layout, columns: Columns, values: Floats, most: float
+) -> tuple[bool, Columns, Floats, Columns, Floats]:
+    """Whether a row has something new, the row with outliers at their bound, and, if nothing is new, its scaled row."""
+    columns, values = _bounded(state, layout.far_zeros, columns, values, most)
+    if _is_new(state, layout, columns, values):
+        return True, columns, values, columns, values
+    slots, scaled = scale_row(state, layout, columns, values)
+    return False, columns, values, slots, scaled
+
+
+@kernel
+def scale_rows(state: ScaleState, before: Layout, since: Layout, first: int, rows: CSR) -> CSR:
+    """All rows of a sparse matrix, scaled one by one: by one layout before the row `first`, by another from it on."""
     indptr, columns, values = rows
     n_rows = indptr.shape[0] - 1
     ends = np.zeros(n_rows + 1, np.int64)
     for row in range(n_rows):
-        first, last = indptr[row], indptr[row + 1]
-        of_row = bins if row >= first_binned else no_bins
-        some, _ = scale_row(state, of_row, columns[first:last], values[first:last], expected, constant, zeros)
+        start, end = indptr[row], indptr[row + 1]
+        some, _ = scale_row(state, since if row >= first else before, columns[start:end], values[start:end])
         ends[row + 1] = ends[row] + some.shape[0]
     slots, scaled = np.empty(ends[n_rows], np.int32), np.empty(ends[n_rows])
     for row in range(n_rows):
-        first, last = indptr[row], indptr[row + 1]
-        of_row = bins if row >= first_binned else no_bins
-        some, of_them = scale_row(state, of_row, columns[first:last], values[first:last], expected, constant, zeros)
+        start, end = indptr[row], indptr[row + 1]
+        some, of_them = scale_row(state, since if row >= first else before, columns[start:end], values[start:end])
         slots[ends[row] : ends[row + 1]] = some
         scaled[ends[row] : ends[row + 1]] = of_them
     return CSR(ends, slots, scaled)

@@ -10,7 +10,7 @@ import msgspec
 from taciturn import __version__
 from taciturn.agents.intake import SCALINGS
 from taciturn.contracts import STATES
-from taciturn.features.encode import MAX_DEPTH
+from taciturn.features.named import MAX_DEPTH
 from taciturn.features.schema import KINDS
 from taciturn.service.api.problems import MEDIA_TYPE, TITLES
 from taciturn.service.api.schemas import RewardBatchAnswer, RewardBody

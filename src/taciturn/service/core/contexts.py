@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from taciturn.errors import InvalidContext
 from taciturn.features.containers import TEXT_COLUMN
-from taciturn.features.encode import MAX_DEPTH
+from taciturn.features.named import MAX_DEPTH
 from taciturn.validate import shown
 
 MAX_EXACT = 2**53

@@ -1,0 +1,266 @@
+"""Reading a context of named values: what becomes of each, and which columns it opens."""
+
+import math
+import zlib
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from taciturn.contracts import SparseRow
+from taciturn.errors import InvalidContext
+from taciturn.features.schema import CATEGORY, IGNORED, NUMBER, TAGS, TEXT, VECTOR, date_of, is_missing, kind_of
+from taciturn.features.text import terms_of
+from taciturn.validate import LARGEST, shown
+
+if TYPE_CHECKING:
+    from taciturn.features.encode import ContextReader
+
+MAX_DEPTH = 8
+"""How deep mappings can be nested."""
+
+MAX_VALUES = 100_000
+"""How many values a context of names can have, nested ones and items of lists included."""
+
+NOTHING_KNOWN = "?"
+"""The feature of a first context without any value: there must be one column."""
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+class Reading(NamedTuple):
+    """A context as read: its row, the number of columns with it, and what it is the first to have."""
+
+    row: SparseRow
+    n_features: int
+    new_names: dict[Hashable, bool]  # features, and whether each is a number
+    new_kinds: dict[Hashable, str]  # of columns of the context
+    terms: tuple[int, ...]  # the columns of words in its texts
+    n_inputs: int | None  # the length of a context without names
+
+
+class NamedReading:
+    """The reading of one context of names: its entries so far, and what it is the first to name."""
+
+    def __init__(self, reader: "ContextReader") -> None:
+        self._names: dict[Hashable, int] = reader.names or {}
+        self._kinds, self._reader = reader.kinds, reader
+        self._max = reader.features.max_features
+        self._entries: dict[int, float] = {}
+        self._new_names: dict[Hashable, bool] = {}
+        self._opened: dict[Hashable, int] = {}
+        self._new_kinds: dict[Hashable, str] = {}
+        self._terms: set[int] = set()
+        self._count = 0
+
+    def of(self, context: Mapping[Hashable, Any]) -> Reading:
+        """Read all values."""
+        self._read_items(context, "", 1)
+        if not self._names and not self._new_names:
+            self._add(NOTHING_KNOWN, 1.0)
+        columns = sorted(self._entries)
+        values = [self._entries[column] for column in columns]
+        row = SparseRow(np.array(columns, np.int32), np.array(values, float))
+        n_features = len(self._names) + len(self._new_names)
+        return Reading(row, n_features, self._new_names, self._new_kinds, tuple(self._terms), None)
+
+    def _read_items(self, context: Mapping[Hashable, Any], prefix: str, depth: int) -> None:
+        """Read the values of a mapping; those of a nested one as `outer.inner`."""
+        kinds, names, entries, largest = self._kinds, self._names, self._entries, self._reader.largest
+        for given, value in context.items():
+            name = f"{prefix}{given}" if prefix else given
+            kind, of = kinds.get(name), type(value)
+            # What most values are, known already, is read here; all else, with all checks, below.
+            if kind == NUMBER and (of is float or of is int or of is bool):
+                column = names.get(name)
+                if column is not None and -largest <= value <= largest:
+                    entries[column] = float(value)
+                    continue
+            elif kind == CATEGORY and of is str:
+                column = names.get(f"{name}={value}")
+                if column is not None:
+                    entries[column] = entries.get(column, 0.0) + 1.0
+                    continue
+            elif kind == TAGS and of is list and self._read_known_tags(name, value):
+                continue
+            if of is not str and isinstance(value, Mapping):
+                if depth >= MAX_DEPTH:
+                    message = f"feature {shown(name)} is nested more than {MAX_DEPTH} deep; less is needed"
+                    raise InvalidContext(message, feature=str(name))
+                self._read_items(value, f"{name}.", depth + 1)
+            else:
+                self._read_one(name, value, kind)
+
+    def _read_known_tags(self, name: Hashable, tags: list[Any]) -> bool:
+        """Read some strings that all have their columns; otherwise nothing, and return False."""
+        names, entries = self._names, self._entries
+        columns = [names.get(f"{name}={tag}") if type(tag) is str else None for tag in tags]
+        if None in columns:
+            return False
+        for column in columns:
+            entries[column] = entries.get(column, 0.0) + 1.0  # type: ignore[index,arg-type] # none is None
+        self._count += len(columns)
+        self._check_count()
+        return True
+
+    def _read_one(self, name: Hashable, value: Any, known: str | None) -> None:
+        """Read a value; an error says of which feature."""
+        try:
+            self._read_value(name, value, known)
+        except InvalidContext as error:
+            error.feature = error.feature or str(name)
+            raise
+
+    def _read_value(self, name: Hashable, value: Any, known: str | None) -> None:
+        self._count += 1
+        if known == IGNORED:
+            return
+        if value is None or is_missing(value):
+            if known is not None and not (known == NUMBER and self._reader.scaled):
+                self._add(f"{name}?", 1.0)
+            return
+        kind = self._kind(name, value, known)
+        match kind:
+            case "number":
+                self._add(name, _number(name, value, self._reader.largest), is_number=True)
+            case "category":
+                self._add(f"{name}={_word(value)}", 1.0)
+            case "text":
+                self._add_text(name, value)
+            case "tags":
+                for tag in sorted(value, key=str) if isinstance(value, set | frozenset) else value:
+                    if not is_missing(tag):
+                        self._add(f"{name}={_word(tag)}", 1.0)
+                        self._check_count()
+            case "date":
+                self._add_date(name, value)
+            case "vector":
+                self._add_vector(name, value)
+        self._check_count()
+
+    def _check_count(self) -> None:
+        if self._count > MAX_VALUES:
+            raise InvalidContext(f"the context has more than {MAX_VALUES} values; fewer are needed")
+
+    def _kind(self, name: Hashable, value: Any, known: str | None) -> str:
+        """The kind of a column: as it is known, or as its first value says."""
+        if type(value) is str and known == TEXT:
+            return TEXT
+        if known == CATEGORY and name in self._reader.features.kinds:
+            return CATEGORY
+        found = kind_of(name, value)
+        if known is None:
+            if name != name:  # noqa: PLR0124 - NaN
+                raise InvalidContext("a feature is named NaN, which is not equal to itself; give it another name")
+            if len(self._kinds) < self._max:
+                self._new_kinds[name] = found
+            return found
+        if known == found or (known == NUMBER and name in self._reader.features.kinds and isinstance(value, str)):
+            return known
+        if isinstance(value, str):  # a text can be short, a name can have several words, a date is a word too
+            if known in (CATEGORY, TEXT):
+                if known == CATEGORY and found == TEXT and name not in self._reader.features.kinds:
+                    self._new_kinds[name] = TEXT
+                    return TEXT
+                return known
+            if known == TAGS:
+                self._add(f"{name}={value}", 1.0)
+                return IGNORED
+        if known == TAGS and found == VECTOR and not len(value):
+            return known
+        raise InvalidContext(
+            f"feature {name!r} is {shown(value)}, a {found}; it was a {known} so far, and a {known} is needed"
+        )
+
+    def _add(self, feature: Hashable, value: float, *, is_number: bool = False) -> None:
+        """Add to the entry of a feature."""
+        column = self._column(feature, is_number=is_number)
+        self._entries[column] = self._entries.get(column, 0.0) + value
+        self._count += 1
+
+    def _column(self, feature: Hashable, *, is_number: bool = False) -> int:
+        """The column of a feature: one of its own or, beyond `max_features`, a shared one."""
+        column = self._names.get(feature)
+        if column is None:
+            column = self._opened.get(feature)
+        if column is None:
+            column = len(self._names) + len(self._opened)
+            if column >= self._max:
+                column = self._shared_column(feature)
+            else:
+                self._opened[feature] = column
+                self._new_names[feature] = is_number
+        return column
+
+    def _shared_column(self, feature: Hashable) -> int:
+        """The column of a feature that has none of its own, chosen by a hash of its name; numbers share none."""
+        column, is_number = zlib.crc32(repr(feature).encode()) % self._max, self._reader.is_number
+        for step in range(self._max):
+            at = (column + step) % self._max
+            if at >= len(is_number) or not is_number[at]:
+                return at
+        raise InvalidContext(f"feature {feature!r} is one too many: max_features={self._max} numbers have columns")
+
+    def _add_text(self, name: Hashable, value: Any) -> None:
+        """Words, pairs and stems, each weighted by how rare it was in the texts so far; of unit length together.
+
+        With an embedding, its vector.
+        """
+        if self._reader.features.embed is not None:
+            self._add_vector(name, self._reader.embed([str(value)])[0].tolist())
+            return
+        weights: dict[int, float] = {}
+        names, frequency, n_texts = self._names, self._reader.frequency, 1 + self._reader.n_texts
+        for term, weight in terms_of(value if isinstance(value, str) else str(value)).items():
+            feature = f"{name}:{term}"
+            column = names.get(feature)
+            if column is None:
+                column = self._column(feature)
+            known = frequency[column] if column < len(frequency) else 0
+            weights[column] = weights.get(column, 0.0) + weight * (1.0 + math.log(n_texts / (1 + known)))
+        length = math.sqrt(sum([weight * weight for weight in weights.values()]))
+        entries = self._entries
+        for column, weight in weights.items():
+            entries[column] = entries.get(column, 0.0) + weight / length
+        self._terms.update(weights)
+        self._count += len(weights)
+
+    def _add_date(self, name: Hashable, value: Any) -> None:
+        """Days since 1970 as a number, the weekday, and the times of the day and of the year as points on a circle."""
+        moment = date_of(name, value)
+        hours = moment.hour + moment.minute / 60 + moment.second / 3600
+        self._add(f"{name}.day", moment.toordinal() - 719_163 + hours / 24, is_number=True)
+        self._add(f"{name}.weekday={WEEKDAYS[moment.weekday()]}", 1.0)
+        for part, share in (("hour", hours / 24), ("year", moment.timetuple().tm_yday / 365.25)):
+            self._add(f"{name}.{part}.cos", math.cos(2 * math.pi * share))
+            self._add(f"{name}.{part}.sin", math.sin(2 * math.pi * share))
+
+    def _add_vector(self, name: Hashable, value: Any) -> None:
+        for position, item in enumerate(value):
+            self._add(f"{name}[{position}]", _number(f"{name}[{position}]", item, LARGEST))
+            self._check_count()
+
+
+def needed(largest: float) -> str:
+    """What would be right where a number is not."""
+    return f"a finite number is needed, of at most {largest:g}"
+
+
+def _word(value: Any) -> str:
+    """The name of a category: 3 and 3.0 are one."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _number(name: Hashable, value: Any, largest: float) -> float:
+    """A number of at most `largest`, or `InvalidContext`."""
+    try:
+        if isinstance(value, np.timedelta64):
+            value = value / np.timedelta64(1, "s")
+        number = float(value.total_seconds()) if hasattr(value, "total_seconds") else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.inf
+    if not -largest <= number <= largest:
+        raise InvalidContext(f"feature {name!r} is {shown(value)}; {needed(largest)}")
+    return number
