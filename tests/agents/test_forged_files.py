@@ -11,7 +11,7 @@ from golden import files
 from taciturn.agents import storage
 from taciturn.service.core.session import SERVED_METHODS
 
-EVERY = int(os.environ.get("TACITURN_FORGERIES", "31"))
+EVERY = int(os.environ.get("TACITURN_FORGERIES", "97"))
 """Which forgeries are tried: every so many; 1 tries all, a few thousand of each file, which takes half an hour."""
 
 OLD = sorted(set(files.AGENTS) - {"bilinucb-classifier"})

@@ -468,3 +468,17 @@ def test_snapshots_are_made_by_the_time_that_a_replay_would_take(opened, tmp_pat
         decide(service, CONTEXTS[number])
         written(service)
         assert service.workers()[0].entries_since_snapshot <= 1
+
+
+def test_a_service_that_is_killed_again_and_again_does_not_replay_ever_more(opened, tmp_path):
+    """Each of them makes fewer decisions than there are between two snapshots."""
+    journal, replayed = MemoryJournal(), []
+    create(opened(journal, Snapshots(tmp_path)))
+    for _ in range(12):
+        service = opened(journal, Snapshots(tmp_path), snapshot_every=100, snapshot_seconds=1e9)
+        replayed.append(service.progress[0])
+        for number in range(30):
+            decide(service, CONTEXTS[number % len(CONTEXTS)])
+        written(service)
+    assert max(replayed) <= 130
+    assert len(service.call("x", lambda session: list(session.agent.decisions))) == 12 * 30

@@ -21,7 +21,18 @@ from taciturn.service.core.operations import Answered
 
 KILLS = int(os.environ.get("TACITURN_KILLS", "100"))
 
-SERVER = """
+WARM = """
+import taciturn
+for kind, params in (("linucb", {}), ("viewucb", {"neighbors": 2}), ("bilinucb-kmeans", {"warmup": 5})):
+    agent = taciturn.make(kind, arms=3, **params)
+    agent.defer_training()
+    for step in range(80):
+        for decision in (agent.decide([1.0, 0.5, step % 7, 2.0]), *agent.decide_batch([[step % 3, 1.0, 0.5, 1.0]] * 2)):
+            agent.feedback(decision.id, (0, 1, None, 0.5)[decision.id % 4])
+        agent.train_pending(3)
+"""
+
+SERVER = WARM + """
 import os, signal, sys
 from pathlib import Path
 import uvicorn
@@ -47,7 +58,7 @@ def serve(folder):
         Announcing(uvicorn.Config(app, port=0, log_level="critical")).run()
 
 folder, child = Path(sys.argv[1]), 0
-for line in sys.stdin:  # everything is imported once; each server is a fork of this process
+for line in sys.stdin:  # everything is imported and loaded once; each server is a fork of this process
     if line.startswith("start"):
         child = os.fork()
         if not child:
@@ -97,18 +108,6 @@ for number in range(4):
 """
 
 AGENTS = {"lin": ("linucb", {}), "graph": ("viewucb", {"neighbors": 2}), "bili": ("bilinucb-kmeans", {"warmup": 5})}
-
-
-WARM = """
-import taciturn
-for kind, params in (("linucb", {}), ("viewucb", {"neighbors": 2}), ("bilinucb-kmeans", {"warmup": 5})):
-    agent = taciturn.make(kind, arms=3, **params)
-    agent.defer_training()
-    for step in range(80):
-        for decision in (agent.decide([1.0, 0.5, step % 7, 2.0]), *agent.decide_batch([[step % 3, 1.0, 0.5, 1.0]] * 2)):
-            agent.feedback(decision.id, (0, 1, None, 0.5)[decision.id % 4])
-        agent.train_pending(3)
-"""
 
 
 @contextmanager

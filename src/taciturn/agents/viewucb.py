@@ -17,6 +17,7 @@ from taciturn.agents.table import REWARDED, RowStore
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import views
+from taciturn.kernels.csr import CSR
 from taciturn.validate import check_number
 
 MAX_REWARDS_FITTED = 4096
@@ -39,8 +40,7 @@ def max_width_of_widths(n_arms: int) -> int:
 
 def unit_row(row: SparseRow) -> SparseRow:
     """A context at unit length; one without entries stays as it is."""
-    length = np.sqrt((row.values**2).sum())
-    return SparseRow(row.columns, row.values / length if length > 0 else row.values)
+    return SparseRow(row.columns, views.unit_values(np.array([0, len(row.values)]), row.values))
 
 
 class UnitRows(RowStore):
@@ -59,9 +59,8 @@ class UnitRows(RowStore):
         self._remake(self._of.n_features)
 
     def _remake(self, n_features: int) -> None:
-        self.count, self.n_features = 0, n_features
-        for node in range(self._of.count):
-            self.append(unit_row(self._of[node]))
+        self.n_features, rows = n_features, self._of.rows
+        self.replace(CSR(rows.indptr.copy(), rows.columns.copy(), views.unit_values(rows.indptr, rows.values)))
 
 
 @dataclass(kw_only=True, eq=False)

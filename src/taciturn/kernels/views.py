@@ -38,6 +38,20 @@ def take_rows(matrix: CSR, rows: NDArray[np.int64]) -> CSR:
     return CSR(indptr, columns, values)
 
 
+@kernel
+def unit_values(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the values of sparse rows with each row at unit length; one of zeros, or without entries, stays."""
+    units = values.copy()
+    for i in range(indptr.shape[0] - 1):
+        norm2 = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            norm2 += values[p] * values[p]
+        if norm2 > 0.0:
+            for p in range(indptr[i], indptr[i + 1]):
+                units[p] = values[p] / np.sqrt(norm2)
+    return units
+
+
 @fast_kernel
 def spmm(matrix: CSR, dense: Singles) -> Singles:
     """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U)."""

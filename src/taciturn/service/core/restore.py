@@ -4,6 +4,7 @@ The catalogue is a snapshot of its own: the agents at a position of the journal,
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -13,7 +14,7 @@ import msgspec
 from taciturn.errors import TaciturnError
 from taciturn.service.core.errors import Unavailable
 from taciturn.service.core.marker import ReplayMarker
-from taciturn.service.core.operations import OPERATIONS, operation_of
+from taciturn.service.core.operations import OPERATIONS, Decide, operation_of
 from taciturn.service.core.session import Session
 from taciturn.service.journal.base import Journal, Record
 
@@ -34,12 +35,17 @@ class SnapshotStore(Protocol):
 
 
 class Restored(NamedTuple):
-    """A session, and positions in the journal: of its last entry, of its snapshot, and just before its first entry."""
+    """A session, and positions in the journal: of its last entry, of its snapshot, and just before its first entry.
+
+    `replayed` decisions came after the snapshot, and it took so many `seconds` to replay all that did.
+    """
 
     session: Session
     position: int
     snapshot_at: int
     created_at: int
+    replayed: int = 0
+    seconds: float = 0.0
 
 
 class AgentPositions(NamedTuple):
@@ -153,8 +159,14 @@ class Restorer:
             return
         if record.kind not in OPERATIONS:
             raise TaciturnError(f"a newer taciturn wrote the kind {record.kind!r}; install that one")
-        session = found[name].session
-        session.apply(operation_of(record.kind, record.body))
-        found[name] = found[name]._replace(position=position)
-        if not session.alive:
+        restored, started = found[name], time.thread_time()
+        operation = operation_of(record.kind, record.body)
+        restored.session.apply(operation)
+        decided = len(operation.decisions or ()) if isinstance(operation, Decide) else 0
+        found[name] = restored._replace(
+            position=position,
+            replayed=restored.replayed + decided,
+            seconds=restored.seconds + time.thread_time() - started,
+        )
+        if not restored.session.alive:
             del found[name]

@@ -64,7 +64,7 @@ class Worker:
 
     def __init__(self, name: str, owner: Owner, commit: GroupCommit, state: Restored) -> None:
         self.name = name
-        session, self.position, snapshot_at, self.created_at = state
+        session, self.position, snapshot_at, self.created_at, replayed, seconds = state
         self.entries = self.position - snapshot_at  # since that snapshot, an upper bound; and those that are sent
         self.snapshot = SnapshotPoint(snapshot_at, 0)  # the newest that is on the disk
         self._writing: Future[None] | None = None  # the snapshot that is being written
@@ -75,14 +75,16 @@ class Worker:
         self._decides: deque[Job] = deque()
         self._others: deque[Job] = deque()
         self._in_flight: deque[Batch] = deque()
-        self._pause = self._paused = self._stop = self._snapshot_requested = False
+        self._pause = self._paused = self._stop = False
         self.append_failed = False  # the session is ahead of the journal
         self.breaks = 0  # times that the session broke since the last successful append
         self._idle = False
         self._load = 0  # decisions and rewards queued since decisions were last taken
         self._has_pending = False  # there is deferred training left
-        self._decided_at_attempt = 0  # the number of decisions at the last attempt at a snapshot
-        self._work = 0.0  # seconds of computing since then: what a replay would take, at least
+        # A service that is killed again and again would replay ever more if what it replayed did not count.
+        self._decided_at_attempt = -replayed  # the number of decisions at the last attempt at a snapshot
+        self._work = seconds  # of computing since then: what a replay would take, at least
+        self._snapshot_requested = replayed > 0 and self._snapshot_due()
         self._thread = threading.Thread(target=self._run, name=f"taciturn-{name}", daemon=True)
         self._thread.start()
 
@@ -152,10 +154,11 @@ class Worker:
         """Continue after a pause, with a restored session if one is given."""
         with self._ready:
             if state is not None:
-                session, self.position, snapshot_at, self.created_at = state
+                session, self.position, snapshot_at, self.created_at, replayed, seconds = state
                 self.entries += self.position - snapshot_at
                 self.snapshot = SnapshotPoint(snapshot_at, self.entries - (self.position - snapshot_at))
                 self._processor.replace_session(session)
+                self._decided_at_attempt, self._work = self.counts["decisions"] - replayed, seconds
                 self.append_failed = False
             self._pause = self._paused = False
             self._ready.notify_all()
