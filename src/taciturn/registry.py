@@ -71,6 +71,18 @@ METHODS: dict[str, Method] = {
         "reference: scikit-learn's label spreading, refit every 50 steps",
         reference=True,
     ),
+    "knn": Method(
+        "taciturn.agents.references:NearestVotes",
+        {},
+        "reference: votes of the 10 nearest answered contexts",
+        reference=True,
+    ),
+    "logreg": Method(
+        "taciturn.agents.references:LogReg",
+        {},
+        "reference: scikit-learn's logistic regression, refit every 50 steps",
+        reference=True,
+    ),
 }
 
 PRESETS = {"paper": "opr2020.toml"}

@@ -1,4 +1,6 @@
 import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 
 import taciturn
@@ -19,19 +21,28 @@ def test_majority_chooses_the_arm_rewarded_most_for_every_context():
     np.testing.assert_allclose(decision.scores.sum(), 1.0)
 
 
-def test_label_spreading_equals_scikit_learn_at_each_refit():
+def spreading(X, labels):
+    return LabelSpreading(kernel="knn", n_neighbors=min(7, len(X))).fit(X, labels)
+
+
+def regression(X, labels):
+    known = np.array(labels) >= 0
+    return LogisticRegression(max_iter=200).fit(X[known], np.array(labels)[known])
+
+
+@pytest.mark.parametrize(("name", "fit"), [("labelspreading", spreading), ("logreg", regression)])
+def test_a_model_equals_scikit_learn_at_each_refit(name, fit):
     stream = Stream(toy_data(rows=90, seed=0), missing=0.3, seed=0)
-    agent = taciturn.make("labelspreading", arms=stream.arms, every=20, scaling="none")
+    agent = taciturn.make(name, arms=stream.arms, every=20, scaling="none")
     agent.warm_start(stream.start.contexts, stream.start.arms)
-    labels = [stream.arms.index(arm) for arm in stream.start.arms]
-    X, known = stream.start.contexts.toarray(), list(labels)
-    model, refits = LabelSpreading(kernel="knn", n_neighbors=len(X)).fit(X, known), 0
+    X, known = stream.start.contexts.toarray(), [stream.arms.index(arm) for arm in stream.start.arms]
+    model, refits = fit(X, known), 0
     fitted = len(X)
     for round in stream:
         due = len(X) - fitted >= 20
         X = np.vstack([X, round.context.toarray()])
         if due:
-            model = LabelSpreading(kernel="knn", n_neighbors=7).fit(X, [*known, -1])
+            model = fit(X, [*known, -1])
             fitted, refits = len(X), refits + 1
         decision = agent.decide(round.context)
         if refits:
@@ -40,6 +51,36 @@ def test_label_spreading_equals_scikit_learn_at_each_refit():
         agent.feedback(decision.id, reward)
         known.append(stream.arms.index(decision.arm) if reward == 1 else -1)
     assert refits == 4
+
+
+def test_a_regression_of_one_known_arm_chooses_it():
+    agent = taciturn.make("logreg", arms=3, every=1)
+    decision = agent.decide([1.0, 0.0])
+    agent.feedback(decision.id, 1)
+    assert [agent.decide([0.5, float(step)]).arm for step in range(3)] == [decision.arm] * 3
+
+
+@pytest.mark.parametrize("one_right_arm", [True, False])
+def test_votes_are_those_of_the_nearest_answered_contexts(one_right_arm):
+    stream = Stream(toy_data(rows=90, seed=0), missing=0.5, seed=0)
+    K = len(stream.arms)
+    agent = taciturn.make("knn", arms=stream.arms, neighbors=4, scaling="none", one_right_arm=one_right_arm)
+    answered = []  # unit context, {arm: target}
+    for round in stream:
+        decision = agent.decide(round.context)
+        x = round.context.toarray()[0] / np.linalg.norm(round.context.toarray())
+        nearest = sorted(answered, key=lambda other: -(other[0] @ x))[:4]
+        expected = [
+            (sum(of.get(arm, 0.0) for _, of in nearest) + 1 / K) / (sum(arm in of for _, of in nearest) + 1)
+            for arm in stream.arms
+        ]
+        np.testing.assert_allclose(decision.scores, expected)
+        reward = stream.respond(round, decision.arm)
+        agent.feedback(decision.id, reward)
+        if reward is not None:
+            others = dict.fromkeys(stream.arms, 0.0) if one_right_arm and reward == 1 else {}
+            answered.append((x, others | {decision.arm: reward}))
+    assert len(answered) > 20
 
 
 def test_the_full_feedback_oracle_ignores_missing_rewards():

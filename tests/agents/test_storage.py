@@ -235,6 +235,8 @@ FORGED = {
     "viewucb": {},
     "majority": {},
     "labelspreading": {"every": 5},
+    "knn": {},
+    "logreg": {"every": 5},
     "oracle-full": {},
 }
 

@@ -27,6 +27,8 @@ AGENTS = {
     "viewucb, silence=1": partial(taciturn.ViewUCB, neighbors=2, silence=1),
     "majority": partial(taciturn.make, "majority"),
     "labelspreading": partial(taciturn.make, "labelspreading", every=3),
+    "knn": partial(taciturn.make, "knn", neighbors=3),
+    "logreg": partial(taciturn.make, "logreg", every=3),
 }
 
 

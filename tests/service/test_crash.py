@@ -32,7 +32,9 @@ for kind, params in (("linucb", {}), ("viewucb", {"neighbors": 2}), ("bilinucb-k
         agent.train_pending(3)
 """
 
-SERVER = WARM + """
+SERVER = (
+    WARM
+    + """
 import os, signal, sys
 from pathlib import Path
 import uvicorn
@@ -72,6 +74,7 @@ for line in sys.stdin:  # everything is imported and loaded once; each server is
         os.waitpid(child, 0)
         print("dead", flush=True)
 """
+)
 
 LOAD = """
 import http.client, json, random, sys, threading

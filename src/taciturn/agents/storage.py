@@ -35,7 +35,9 @@ MODULE_OF_TAG = {
     "gcnucb": "taciturn.agents.gcnucb",
     "viewucb": "taciturn.agents.viewucb",
     "majority": "taciturn.agents.references",
+    "knn": "taciturn.agents.references",
     "labelspreading": "taciturn.agents.references",
+    "logreg": "taciturn.agents.references",
     "oracle-full": "taciturn.agents.references",
 }
 """The modules that register the tags of the library's own agents; they are imported when a file asks for one."""

@@ -12,12 +12,11 @@ from taciturn.agents.parts.cg_solver import CGSolver
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
+from taciturn.agents.parts.unit_rows import UnitRows, unit_row
 from taciturn.agents.parts.view_weights import ViewWeights
-from taciturn.agents.table import REWARDED, RowStore
+from taciturn.agents.table import REWARDED
 from taciturn.contracts import SparseRow
-from taciturn.features.scale import Change
 from taciturn.kernels import views
-from taciturn.kernels.csr import CSR
 from taciturn.validate import check_number
 
 MAX_REWARDS_FITTED = 4096
@@ -36,31 +35,6 @@ ABSENT = -1e3
 def max_width_of_widths(n_arms: int) -> int:
     """Over how many features the widths of so many arms are kept: all of K matrices have `WIDTH_ENTRIES` at most."""
     return int(2 ** np.clip(np.floor(np.log2(WIDTH_ENTRIES / n_arms) / 2), 6, 15))
-
-
-def unit_row(row: SparseRow) -> SparseRow:
-    """A context at unit length; one without entries stays as it is."""
-    return SparseRow(row.columns, views.unit_values(np.array([0, len(row.values)]), row.values))
-
-
-class UnitRows(RowStore):
-    """The contexts at unit length."""
-
-    def __init__(self, contexts: RowStore) -> None:
-        super().__init__()
-        self._of = contexts
-
-    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
-        """Make the rows anew from the contexts, whatever a file says of them."""
-        self._remake(n_features)
-
-    def rescale(self, change: Change) -> None:
-        """Make the rows anew."""
-        self._remake(self._of.n_features)
-
-    def _remake(self, n_features: int) -> None:
-        self.n_features, rows = n_features, self._of.rows
-        self.replace(CSR(rows.indptr.copy(), rows.columns.copy(), views.unit_values(rows.indptr, rows.values)))
 
 
 @dataclass(kw_only=True, eq=False)
