@@ -7,6 +7,7 @@ file: how many were refused, how many made an agent that was used, and what went
 import copy
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import traceback
@@ -29,7 +30,8 @@ VALUES += ({"list": []}, {"dict": []}, {"range": [0, 9, 1]}, {"tuple": ["a", {"l
 def forge(files, every):
     """For each file: how many forgeries were refused and used, and what went wrong."""
     command = [sys.executable, __file__, str(every), *map(str, files)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    untraced = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=untraced)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return [json.loads(line) for line in done.stdout.splitlines()]
 

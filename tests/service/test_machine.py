@@ -209,5 +209,5 @@ class ServiceMachine(RuleBasedStateMachine):
         assert [agent["name"] for agent in self.ask("GET", "").json()["agents"]] == sorted(self.models)
 
 
-ServiceMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+ServiceMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestService = ServiceMachine.TestCase
