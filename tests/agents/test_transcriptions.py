@@ -60,8 +60,8 @@ def test_bilinucb_with_a_network_as_imputer(seed, edges, bounded):
 @pytest.mark.parametrize("hops", [0, 3])
 def test_viewucb(seed, edges, hops):
     stream = noisy_stream(seed, edges)
-    agent = taciturn.ViewUCB(arms=stream.arms, hops=hops, ties="first", refit_growth=0.05, scaling="none")
-    wanted = oracle.run_viewucb(stream, STEPS, hops, refit_growth=0.05)
+    agent = taciturn.ViewUCB(arms=stream.arms, seed=seed, hops=hops, ties="first", refit_growth=0.05, scaling="none")
+    wanted = oracle.run_viewucb(stream, seed, STEPS, hops, refit_growth=0.05)
     assert taciturn.evaluate(agent, stream).choices.tolist() == wanted
 
 

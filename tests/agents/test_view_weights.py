@@ -14,7 +14,7 @@ def answers(exclusive, seed=0, count=400, views=3, arms=4):
     noise = rng.normal(size=(count, views, arms))
     scores = (np.stack([right, 0 * right, 0.3 * right], axis=1) + 0.4 * noise).astype(np.float32)
     chosen = rng.integers(arms, size=count)
-    fitted = view_weights.ViewWeights(views, exclusive=exclusive)
+    fitted = view_weights.ViewWeights(np.full(views, 15.0 / views), exclusive=exclusive)
     fitted.allocate(arms, n_features=1)
     return scores, chosen, (chosen == truth).astype(float), fitted
 

@@ -6,7 +6,7 @@ masks for each training step.
 
 import numpy as np
 
-from oracles import gcn, knn, views
+from oracles import fourier, gcn, knn, views
 from taciturn.agents.parts.view_weights import ViewWeights
 
 
@@ -215,13 +215,41 @@ def run_bilinucb_gcn(stream, seed, steps, warmup, bounded):
     return chosen
 
 
-def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_label_weight=0.3):  # noqa: PLR0915
+class FourierRegression:
+    """The view of random Fourier features, in double precision: contexts R as they are, θ, and the bandwidth h."""
+
+    def __init__(self, seed, D, K):
+        self.draws, self.R, self.theta = fourier.draws(seed, D), np.zeros((0, D)), np.zeros((256, K))
+        self.h, self.measured_at, self.fresh, self.unit_theta = 1.0, 0, True, np.zeros((256, K))
+
+    def append(self, x):
+        self.R = np.vstack([self.R, x])
+        if len(self.R) >= 2 * self.measured_at:
+            self.measured_at = len(self.R)
+            h = fourier.bandwidth(self.R)
+            if abs(h - self.h) > 0.1 * self.h:
+                self.h, self.theta, self.fresh = h, np.zeros_like(self.theta), True
+
+    def features(self):
+        return fourier.features(self.R, *self.draws, self.h)
+
+    def solve(self, m, q, ridge):
+        steps = 16 if self.fresh else 4
+        self.theta = views.conjugate_gradients([self.features()], m, q, ridge, self.theta, steps)
+        self.unit_theta, self.fresh = np.apply_along_axis(unit, 0, self.theta), False
+
+    def scores(self):
+        return (self.features() @ self.unit_theta)[:, None]
+
+
+def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_label_weight=0.3):  # noqa: PLR0915
     """ViewUCB with the features of all views written out, in double precision. Return the chosen arms as indices.
 
     Only `ViewWeights`, which has tests of its own, is the library's.
     """
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
-    X, edges, view_weights = np.zeros((0, D)), None, ViewWeights(V, exclusive=True)
+    X, edges, by_distance = np.zeros((0, D)), None, FourierRegression(seed, D, K)
+    view_weights = ViewWeights(np.array([15.0 / V] * V + [2.0]), exclusive=True)
     view_weights.allocate(K, D)
     theta, view_scores, rejected_arm, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
     q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
@@ -233,7 +261,8 @@ def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_la
 
     def scores():
         unit_theta = np.apply_along_axis(unit, 0, theta)
-        return np.stack([F @ unit_theta[:, v * K : (v + 1) * K] for v, F in enumerate(features())], axis=1)
+        over_graph = [F @ unit_theta[:, v * K : (v + 1) * K] for v, F in enumerate(features())]
+        return np.concatenate([np.stack(over_graph, axis=1), by_distance.scores()], axis=1)
 
     def features():
         A_hat = graph()
@@ -245,7 +274,7 @@ def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_la
 
     def update_soft_label(t, p):
         others = np.where(np.arange(K) == rejected_arm[t], 0.0, p)
-        q[t], m[t] = others / others.sum(), soft_label_weight
+        q[t], m[t] = others / others.sum(), soft_label_weight * min(1, 8 / (K - 1))
         m[t, rejected_arm[t]] = 1.0
 
     def solve():
@@ -264,6 +293,7 @@ def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_la
             update_soft_label(t, view_weights.probabilities(current_scores[t]))
         count = len(X)
         theta = views.conjugate_gradients(features(), m[:count], q[:count], ridge, theta, 4)
+        by_distance.solve(m[:count], q[:count], ridge)
         return count
 
     def learn(t, arm, h):
@@ -281,6 +311,7 @@ def run_viewucb(stream, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_la
         if neighbors is not None:
             edges = (edges or []) + [(len(X), other) for other in neighbors]
         X = np.vstack([X, unit(x)])
+        by_distance.append(x)
 
     for t, x in enumerate(stream.start.contexts.toarray()):
         near = stream.start.edges

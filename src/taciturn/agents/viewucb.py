@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.cg_solver import CGSolver
+from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
@@ -17,7 +18,7 @@ from taciturn.agents.parts.view_weights import ViewWeights
 from taciturn.agents.table import REWARDED
 from taciturn.contracts import SparseRow
 from taciturn.kernels import views
-from taciturn.validate import check_number
+from taciturn.validate import check_choice, check_number
 
 MAX_REWARDS_FITTED = 4096
 """How many of the last observed rewards the weights of the views are fitted to."""
@@ -27,6 +28,12 @@ SHARED_AT_ONCE = 256
 
 WIDTH_ENTRIES = 2**25
 """How large the matrices A_k of all arms are together; contexts of more features are folded for their widths alone."""
+
+GRAPH_TRUST, FOURIER_TRUST = 15.0, 2.0
+"""The first weights of all views over the graph together, and of the view by distances: it knows nothing of words."""
+
+FEW_ARMS = 9
+"""With more arms the weight of soft labels is less: each says less, and together they must not drown what was seen."""
 
 ABSENT = -1e3
 """The view scores of an arm that was not there: a probability of zero."""
@@ -42,8 +49,9 @@ class ViewUCB(BaseAgent):
     """The library's recommended agent; ``docs/viewucb.md`` explains the idea and what each part is worth.
 
     Contexts x at unit length are nodes of a graph Â, given or of nearest neighbors. View v of a context is
-    f_v = (Â^v X) at unit length: the context, its neighborhood, and so on. In each view every arm has a ridge
-    regression θ_vk on the targets of all contexts so far, over the graph as it is now:
+    f_v = (Â^v X) at unit length: the context, its neighborhood, and so on. One view more is of random Fourier features
+    of the scaled contexts, so that it follows distances (`FourierView`). In each view every arm has a ridge regression
+    θ_vk on the targets of all contexts so far, over the graph as it is now:
 
         s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α √(xᵀA_k⁻¹x))
 
@@ -61,7 +69,8 @@ class ViewUCB(BaseAgent):
         ridge: λ.
         hops: how far a view looks; there are hops + 1 views.
         neighbors: k of the nearest-neighbor graph, where no graph is given.
-        soft_label_weight: the weight of what a wrong answer says about the other arms.
+        fourier: whether there is the view of random Fourier features.
+        soft_label_weight: the weight of what a wrong answer says about the other arms; with K > 9 arms 8/(K−1) of it.
         refit_growth: the regressions are solved each time the contexts have grown by this share.
 
     Shapes: T contexts, D features, V views, K arms; θ is (D, V·K), the columns `_targets` and `_weights` are (T, K),
@@ -74,6 +83,7 @@ class ViewUCB(BaseAgent):
     ridge: float = 0.5
     hops: int = 3
     neighbors: int = 5
+    fourier: bool = True
     soft_label_weight: float = 0.3
     refit_growth: float = 0.01
 
@@ -84,11 +94,12 @@ class ViewUCB(BaseAgent):
         check_number("ridge", self.ridge, 1e-6, MAX_RIDGE)
         check_number("hops", self.hops, 0, 8, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
+        check_choice("fourier", self.fourier, (True, False))
         check_number("soft_label_weight", self.soft_label_weight, 0, 1)
         check_number("refit_growth", self.refit_growth, 1e-6, 1)
 
     def _build(self) -> dict[str, Part]:
-        table, n_views = self._table, self.hops + 1
+        table, n_views = self._table, self._n_graph_views + self.fourier
         self._targets = table.column("targets", np.float32, "arm")
         self._weights = table.column("target_weights", np.float32, "arm")
         # The arm that turned out wrong, or −1.
@@ -98,31 +109,56 @@ class ViewUCB(BaseAgent):
         self._graph = NodeGraph(self._unit, self.neighbors)
         width = max_width_of_widths(len(self._arm_names))
         self._ridge = ArmRidge(self._unit, self._lifecycle, self.ridge, max_width=width, linear=False)
-        self._view_weights = ViewWeights(n_views, exclusive=self.one_right_arm)
+        trust = [GRAPH_TRUST / self._n_graph_views] * self._n_graph_views + [FOURIER_TRUST] * self.fourier
+        self._view_weights = ViewWeights(np.array(trust), exclusive=self.one_right_arm)
+        evidence = self._targets, self._weights
+        self._fourier = None
+        if self.fourier:
+            self._fourier = FourierView(self._contexts, *evidence, seed=self.seed, ridge=self.ridge)
         self._solver = CGSolver(
             table,
             self._unit,
             self._graph,
-            self._targets,
-            self._weights,
+            *evidence,
             ridge=self.ridge,
-            n_views=n_views,
+            n_views=self._n_graph_views,
+            fourier=self._fourier,
             preparations=(self._refit_view_weights, self._update_soft_labels),
             is_due=self._is_refit_due,
         )
-        return {
+        parts: dict[str, Part] = {
             "unit_contexts": self._unit,
             "graph": self._graph,
             "ridge": self._ridge,
             "view_weights": self._view_weights,
             "solver": self._solver,
         }
+        return parts if self._fourier is None else parts | {"fourier": self._fourier}
+
+    @property
+    def _n_graph_views(self) -> int:
+        return self.hops + 1
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Also check view scores in `state`: cosines or `ABSENT`; larger ones make the fit of the weights singular."""
-        super().load_state_dict(state)
+        super().load_state_dict(self._with_fourier(state))
         for scores in (self._view_scores.data, self._solver.projected.data):
             require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")
+
+    def _with_fourier(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state of a file that was written before there was the view: it knows nothing yet."""
+        parts, columns = state["parts"], state["table"]["columns"]
+        if not self.fourier or "fourier" in parts:
+            return state
+        scores, beta = columns["view_scores"], parts["view_weights"]["beta"]
+        require(scores.ndim == 3 and beta.ndim == 1, "view scores do not fit")
+        nothing = np.where(np.isnan(scores[:, :1]), np.nan, np.float32(0.0))
+        columns = columns | {"view_scores": np.concatenate([scores, nothing], axis=1)}
+        parts = parts | {
+            "view_weights": parts["view_weights"] | {"beta": np.append(beta, FOURIER_TRUST)},
+            "fourier": FourierView.unused_state(scores.shape[2]),
+        }
+        return state | {"parts": parts, "table": state["table"] | {"columns": columns}}
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
         columns, values = unit_row(self._contexts[node])
@@ -131,10 +167,12 @@ class ViewUCB(BaseAgent):
         theta, projected = self._solver.unit_theta.data, self._solver.projected.data[node]
         theta = theta.reshape(len(theta), -1)[columns]  # (entries, V·K)
         projected[...] = (values.astype(np.float32) @ theta).reshape(projected.shape)
+        if self._fourier is not None:
+            self._fourier.add(node)
 
     def _score(self, node: int) -> Scores:
         solver, contexts, weights = self._solver, self._unit, self._view_weights
-        n_views, near = self.hops + 1, self._graph.around(node, self.hops)
+        n_views, near = self._n_graph_views, self._graph.around(node, self.hops)
         rows, first = views.take_rows(contexts.rows, near.members), np.zeros(1, np.int64)
         solver.scales.data[node] = views.unit_scales(near.adjacency, rows, first, n_views, contexts.n_features)
         if not self._solver.deferred and self._is_refit_due(node):
@@ -142,6 +180,8 @@ class ViewUCB(BaseAgent):
         projected = solver.projected.data[near.members].reshape(len(near.members), -1)
         s = views.project(near.adjacency, projected, 0, n_views)
         s *= solver.scales.data[node][:, None]
+        if self._fourier is not None:
+            s = np.concatenate([s, self._fourier.scores(node)[None]])
         np.clip(s, -1.0, 1.0, out=s)  # cosines, but for rounding and for scales that are a little older than the graph
         self._view_scores.data[node] = s
         p = views.combine(s, weights.beta.data, weights.bias.data, exclusive=self.one_right_arm)
@@ -164,6 +204,10 @@ class ViewUCB(BaseAgent):
         self._rejected_arm.data[example.node] = -1
         self._ridge.unlearn(example)
 
+    @property
+    def _soft_weight(self) -> float:
+        return self.soft_label_weight * min(1.0, (FEW_ARMS - 1) / max(len(self._arm_names) - 1, 1))
+
     def _share_among_others(self, nodes: NDArray[np.int64], probabilities: NDArray[np.float64]) -> None:
         """Where an arm turned out wrong, soft labels for the others in proportion to their probabilities (N, K)."""
         rejected = self._rejected_arm.data[nodes]
@@ -173,7 +217,7 @@ class ViewUCB(BaseAgent):
         shares = probabilities / np.maximum(probabilities.sum(axis=1, keepdims=True), 1e-9)
         targets, weights = self._targets.data, self._weights.data
         targets[nodes] = np.where(known, shares, targets[nodes])
-        weights[nodes] = np.where(known, self.soft_label_weight, weights[nodes])
+        weights[nodes] = np.where(known, self._soft_weight, weights[nodes])
         weights[nodes, rejected] = 1.0
 
     # What precedes a solve of the regressions.
@@ -196,9 +240,12 @@ class ViewUCB(BaseAgent):
         scores = self._solver.predict()
         for first in range(0, len(rejected), SHARED_AT_ONCE):
             nodes = rejected[first : first + SHARED_AT_ONCE]
-            self._share_among_others(nodes, self._view_weights.probabilities(scores[nodes]))
+            of_all = scores[nodes]
+            if self._fourier is not None:
+                of_all = np.concatenate([of_all, self._fourier.predict(nodes)[:, None]], axis=1)
+            self._share_among_others(nodes, self._view_weights.probabilities(of_all))
 
     def _working_nbytes(self, sizes: Sizes) -> float:
         """The fit of the views' weights: their scores twice, and five arrays (N, K)."""
         fitted = min(sizes.nodes, MAX_REWARDS_FITTED)
-        return fitted * sizes.arms * (12.0 * (self.hops + 1) + 40.0)
+        return fitted * sizes.arms * (12.0 * (self._n_graph_views + self.fourier) + 40.0)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Array, Part, Sizes, is_array, require
 from taciturn.agents.table import NodeTable, RowStore
@@ -39,6 +40,7 @@ class CGSolver(Part):
     Arguments:
         contexts: the contexts at unit length.
         targets, weights: columns (T, K): the targets q and their weights m of `kernels.views`.
+        fourier: the view that is solved along with these, step by step; None where there is none.
         preparations: called before the equations are set up.
         is_due: whether a solve is due with so many contexts.
     """
@@ -60,6 +62,7 @@ class CGSolver(Part):
         *,
         ridge: float,
         n_views: int,
+        fourier: FourierView | None,
         preparations: Sequence[Callable[[], None]],
         is_due: Callable[[int], bool],
     ) -> None:
@@ -67,7 +70,7 @@ class CGSolver(Part):
         self._contexts, self._graph = contexts, graph
         self._targets, self._weights = targets, weights
         self._ridge, self._n_views = ridge, n_views
-        self._preparations, self._is_due = preparations, is_due
+        self._fourier, self._preparations, self._is_due = fourier, preparations, is_due
         self.projected = table.column("projected", np.float32, n_views, "arm")
         self.scales = table.column("view_scales", np.float32, n_views)
         self._theta = self.array("theta", np.float32, "feature", n_views, "arm")
@@ -116,9 +119,13 @@ class CGSolver(Part):
         elif self._stage == first_cg:
             weights, targets = self._rows_of(self._weights), self._rows_of(self._targets)
             self._cg = views.cg_init(*self._operands(), weights, targets, self._ridge, _flat(self._theta))
+            if self._fourier is not None:
+                self._fourier.begin()
         elif self._cg is not None and self._stage <= first_cg + CG_STEPS:
             weights = self._rows_of(self._weights)
             views.cg_step(*self._operands(), weights, self._ridge, _flat(self._theta), self._cg)
+            if self._fourier is not None:
+                self._fourier.step()
         else:
             self._publish()
             return
@@ -146,6 +153,8 @@ class CGSolver(Part):
         self.unit_theta.data = unit.reshape(self._theta.data.shape)
         projected = self._rows_of(self.projected)
         projected[...] = views.spmm(self._float32_rows(), unit).reshape(projected.shape)
+        if self._fourier is not None:
+            self._fourier.publish()
         self._stage, self._cg, self.solved_at = 0, None, self._contexts.count
 
     def predict(self) -> NDArray[np.float32]:

@@ -10,9 +10,6 @@ from taciturn.kernels import views
 
 Floats = NDArray[np.float64]
 
-INITIAL_SUM = 15.0
-"""What the weights of all views add up to at first: a cosine of 1 in all of them gives a logit of 15."""
-
 BETA_PRIOR, BIAS_PRIOR = 1.0, 30.0
 """The priors: β_v ~ N(β₀, β₀² / BETA_PRIOR) around its first value β₀, and b_k ~ N(0, 1 / BIAS_PRIOR)."""
 
@@ -28,17 +25,20 @@ class ViewWeights(Part):
     own. β (V,) and b (K,) maximize the likelihood of the answers that came, ``Σ log p`` of the arms that were right and
     ``Σ log(1 − p)`` of those that were wrong, given the scores that the views had before the answer, and a Gaussian
     prior.
+
+    Arguments:
+        initial: the weights β₀ (V,) at first.
+        exclusive: whether one arm is right.
     """
 
-    def __init__(self, n_views: int, *, exclusive: bool) -> None:
+    def __init__(self, initial: Floats, *, exclusive: bool) -> None:
         super().__init__()
-        self._exclusive = exclusive
-        self._initial = np.full(n_views, INITIAL_SUM / n_views)
-        self.beta = self.array("beta", np.float64, n_views)
+        self._exclusive, self._initial = exclusive, initial
+        self.beta = self.array("beta", np.float64, len(initial))
         self.bias = self.array("bias", np.float64, "arm")
 
     def allocate(self, n_arms: int, n_features: int) -> None:
-        """Equal weights, no biases."""
+        """The first weights, no biases."""
         super().allocate(n_arms, n_features)
         self.beta.data = self._initial.copy()
 

@@ -1,0 +1,208 @@
+"""A view that is not linear: ridge regressions on random Fourier features of the contexts."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.agents.parts.part import Array, Part, Sizes, require
+from taciturn.agents.table import RowStore, Table
+from taciturn.features.scale import Change
+from taciturn.kernels import fourier
+
+Singles = NDArray[np.float32]
+
+N_FEATURES = 256
+"""F: a kernel of unit length is approximated to about 1/√F."""
+
+MAX_INPUTS = 2048
+"""Features of contexts beyond so many are not looked at: in a large vocabulary no single word says much here."""
+
+BLOCK = 64
+"""Frequencies are drawn for so many features at a time: those of a feature do not depend on how many there are."""
+
+SAMPLE = 64
+"""The median distance between so many contexts is the bandwidth."""
+
+TOLERANCE = 0.1
+"""The bandwidth stays while the median distance is within this share of it."""
+
+FRESH_STEPS = 4
+"""How many times more steps of conjugate gradients a solve takes that starts from zero."""
+
+SHORTEST = 1e-9
+"""Where contexts are closer than this to each other, the bandwidth is 1."""
+
+
+ARRAYS = ("theta", "residual", "direction", "unit_theta")
+
+
+class FourierView(Part):
+    """θ (F, K) over the features ``φ = cos(xᵀW/h + b)`` of the contexts, which are functions of their distances.
+
+    The bandwidth h is the median distance between contexts, measured each time that there are twice as many of them or
+    that they have moved. In column k the regression minimizes ``Σ_i m_ik (φ_iᵀθ_k − q_ik)² + λ‖θ_k‖²``.
+
+    Arguments:
+        contexts: the contexts as they are scaled, not at unit length.
+        targets, weights: columns (T, K): the targets q and their weights m.
+        seed: of the frequencies and phases.
+        ridge: λ.
+    """
+
+    SAVED: ClassVar[dict[str, str]] = {
+        "bandwidth": "_bandwidth",
+        "measured_at": "_measured_at",
+        "is_fresh": "_is_fresh",
+    }
+
+    def __init__(self, contexts: RowStore, targets: Array, weights: Array, *, seed: int, ridge: float) -> None:
+        super().__init__()
+        self._contexts, self._targets, self._weights = contexts, targets, weights
+        self._seed, self._ridge = seed, ridge
+        self._rows = Table()
+        self._features = self._rows.column("features", np.float32, N_FEATURES)
+        self._theta, self._residual, self._direction, self._unit_theta = (
+            self.array(name, np.float32, N_FEATURES, "arm") for name in ARRAYS
+        )
+        self._bandwidth, self._measured_at = 1.0, 0
+        self._is_fresh = True  # θ starts from zero at the next solve
+        self._phases = self._rng(0).uniform(0.0, 2.0 * np.pi, N_FEATURES).astype(np.float32)
+        self._frequencies = np.zeros((0, N_FEATURES), np.float32)
+
+    def _rng(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([self._seed, 8, number])
+
+    # Features.
+
+    def add(self, node: int) -> None:
+        """The features of a context that has come."""
+        self._rows.extend()
+        if node + 1 >= 2 * self._measured_at:
+            self._measure()
+        else:
+            columns, values = self._contexts[node]
+            self._draw()
+            features = self._features.data[node]
+            fourier.fourier_row(columns, values, self._frequencies, self._phases, self._bandwidth, features)
+
+    def _measure(self) -> None:
+        """Measure the bandwidth; where it is another, make all features anew, and θ from zero."""
+        count = self._contexts.count
+        self._measured_at = count
+        chosen = np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64))
+        dimension = min(self._contexts.n_features, MAX_INPUTS)
+        distances = np.sqrt(fourier.squared_distances(self._contexts.rows, chosen, dimension))
+        distances = distances[distances > SHORTEST]
+        median = float(np.median(distances)) if len(distances) else 1.0
+        if abs(median - self._bandwidth) > TOLERANCE * self._bandwidth:
+            self._bandwidth = median
+            self._start_over()
+        self._remake()
+
+    def _start_over(self) -> None:
+        self._theta.data[...] = 0.0
+        self._is_fresh = True
+
+    def _remake(self) -> None:
+        """Make all features anew."""
+        self._draw()
+        features = self._features.data[: self._contexts.count]
+        fourier.fourier_rows(self._contexts.rows, self._frequencies, self._phases, self._bandwidth, features)
+
+    def _draw(self) -> None:
+        """Draw frequencies for features that have none."""
+        wanted = min(self._contexts.n_features, MAX_INPUTS)
+        drawn = len(self._frequencies)
+        if wanted > drawn:
+            blocks = [
+                self._rng(1 + block).standard_normal((BLOCK, N_FEATURES), np.float32)
+                for block in range(drawn // BLOCK, -(-wanted // BLOCK))
+            ]
+            self._frequencies = np.concatenate([self._frequencies, *blocks])
+
+    # Solving: see `CGSolver`, which calls these in its own steps.
+
+    def begin(self) -> None:
+        """``r = b − Aθ``, ``p = r``."""
+        rows, weights, targets = self._weighted()
+        residual = rows.T @ (weights * (targets - rows @ self._theta.data)) - self._ridge * self._theta.data
+        self._residual.data[...] = self._direction.data[...] = residual
+
+    def step(self) -> None:
+        """A step of conjugate gradients in every column, or several where θ starts from zero."""
+        rows, weights, _ = self._weighted()
+        theta, r, p = self._theta.data, self._residual.data, self._direction.data
+        for _ in range(FRESH_STEPS if self._is_fresh else 1):
+            norm2 = (r * r).sum(axis=0)
+            Ap = rows.T @ (weights * (rows @ p)) + self._ridge * p
+            pAp = (p * Ap).sum(axis=0)
+            alpha = np.divide(norm2, pAp, out=np.zeros_like(norm2), where=pAp > 0)
+            theta += alpha * p
+            r -= alpha * Ap
+            p *= np.divide((r * r).sum(axis=0), norm2, out=np.zeros_like(norm2), where=norm2 > 0)
+            p += r
+
+    def publish(self) -> None:
+        """Use the solved θ, at unit length, for scoring from now on."""
+        lengths = np.linalg.norm(self._theta.data, axis=0)
+        self._unit_theta.data[...] = self._theta.data / np.where(lengths > 0, lengths, 1.0)
+        self._is_fresh = False
+
+    def _weighted(self) -> tuple[Singles, Singles, Singles]:
+        """The features, weights and targets of contexts that have a target."""
+        count = self._contexts.count
+        weights = self._weights.data[:count]
+        known = np.flatnonzero(weights.any(axis=1))
+        return self._features.data[known], weights[known], self._targets.data[known]
+
+    # Scores.
+
+    def scores(self, node: int) -> Singles:
+        """The cosines ``φᵀθ_k / ‖θ_k‖`` (K,) of a context."""
+        return np.asarray(self._features.data[node] @ self._unit_theta.data)
+
+    def predict(self, nodes: NDArray[np.int64]) -> Singles:
+        """The same for many contexts (N, K)."""
+        return np.asarray(self._features.data[nodes] @ self._unit_theta.data)
+
+    # Growth and files.
+
+    def keep(self, nodes: NDArray[np.int64]) -> None:
+        """Evict all contexts but these."""
+        self._rows.keep(nodes)
+        self._measured_at = int(np.searchsorted(nodes, self._measured_at))
+
+    def rescale(self, change: Change) -> None:
+        """Distances have changed: they are measured anew."""
+        self._measure()
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """Features of each context, frequencies, and θ with what solves it."""
+        return (
+            super().nbytes(sizes)
+            + self._rows.nbytes(sizes)
+            + 4.0 * N_FEATURES * min(sizes.features + BLOCK, MAX_INPUTS)
+        )
+
+    def working_nbytes(self, sizes: Sizes) -> float:
+        """The features once more, while they are copied, with weights, targets and scores."""
+        return self._rows.working_nbytes(sizes) + 16.0 * sizes.nodes * sizes.arms
+
+    @staticmethod
+    def unused_state(n_arms: int) -> dict[str, Any]:
+        """The state of a view that has not seen any context."""
+        arrays = {name: np.zeros((N_FEATURES, n_arms), np.float32) for name in ARRAYS}
+        return {"bandwidth": 1.0, "measured_at": 0, "is_fresh": True, **arrays}
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Take θ over; the features are made anew from the contexts."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        arrays = self._theta, self._residual, self._direction, self._unit_theta
+        require(
+            all(np.isfinite(array.data).all() for array in arrays), "regressions on Fourier features are not finite"
+        )
+        require((np.abs(self._unit_theta.data) <= 1.0 + 1e-3).all(), "θ is not at unit length")
+        require(self._bandwidth > SHORTEST, "the bandwidth is not one")
+        self._rows.load_state_dict({"features": np.zeros((n_nodes, N_FEATURES), np.float32)}, n_arms, n_nodes)
+        self._remake()
