@@ -148,16 +148,15 @@ class ViewUCB(BaseAgent):
     def _with_fourier(self, state: dict[str, Any]) -> dict[str, Any]:
         """The state of a file that was written before there was the view: it knows nothing yet."""
         parts, columns = state["parts"], state["table"]["columns"]
-        if not self.fourier or "fourier" in parts:
+        scores = columns["view_scores"]
+        if not self.fourier or scores.ndim != 3 or scores.shape[1] != self._n_graph_views:
             return state
-        scores, beta = columns["view_scores"], parts["view_weights"]["beta"]
-        require(scores.ndim == 3 and beta.ndim == 1, "view scores do not fit")
         nothing = np.where(np.isnan(scores[:, :1]), np.nan, np.float32(0.0))
         columns = columns | {"view_scores": np.concatenate([scores, nothing], axis=1)}
-        parts = parts | {
-            "view_weights": parts["view_weights"] | {"beta": np.append(beta, FOURIER_TRUST)},
-            "fourier": FourierView.unused_state(scores.shape[2]),
-        }
+        if parts:  # none before the first context
+            beta = np.append(parts["view_weights"]["beta"], FOURIER_TRUST)
+            weights = parts["view_weights"] | {"beta": beta}
+            parts = parts | {"view_weights": weights, "fourier": FourierView.unused_state(scores.shape[2])}
         return state | {"parts": parts, "table": state["table"] | {"columns": columns}}
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
