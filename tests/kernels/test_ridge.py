@@ -98,3 +98,26 @@ def test_normal_equations_equal_their_formula(seed, steps, arms, size):
         G = contexts[members, k].astype(float)
         np.testing.assert_allclose(covariances[k], 0.5 * np.eye(size) + G.T @ G, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(targets[k], G.T @ rewards[members, k], rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), arms=st.integers(1, 4), dimension=st.integers(1, 6), count=st.integers(0, 40))
+def test_learning_at_once_equals_learning_one_by_one(seed, arms, dimension, count):
+    rng = np.random.default_rng(seed)
+    rows = np.array([random_row(rng, dimension, 0.7) for _ in range(count)]).reshape(count, dimension)
+    targets, masks = rng.random((count, arms)), rng.random((count, arms)) < 0.6
+    one_by_one, at_once = (ridge.new_state(arms, dimension, 0.5) for _ in range(2))
+    for x, target, mask in zip(rows, targets, masks, strict=True):
+        ridge.update(one_by_one, *sparse(x), target, mask, 1.0)
+    pieces = [
+        (rows[first : first + 7], targets[first : first + 7], masks[first : first + 7]) for first in range(0, count, 7)
+    ]
+    chosen = np.arange(0, arms, 2)
+    ridge.fit(at_once, chosen, pieces)
+    x = random_row(rng, dimension, 0.7)
+    for expected, found in zip(ridge.scores(one_by_one, *sparse(x)), ridge.scores(at_once, *sparse(x)), strict=True):
+        np.testing.assert_allclose(found[chosen], expected[chosen], rtol=1e-9, atol=1e-12)
+    ridge.update(at_once, *sparse(x), np.ones(arms), np.ones(arms, np.bool_), 1.0)
+    ridge.update(one_by_one, *sparse(x), np.ones(arms), np.ones(arms, np.bool_), 1.0)
+    for k in chosen:
+        np.testing.assert_allclose(ridge.whole_inverse(at_once, k), ridge.whole_inverse(one_by_one, k), atol=1e-9)

@@ -17,6 +17,7 @@ where ``inverse[k]`` stands for I/λ until the first fold writes to it: the syst
 arm costs none before it has learned a block.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,6 +173,25 @@ def clear(state: RidgeState, arms: Ints) -> None:
     """Take all evidence away from some arms, in place."""
     for part in state[1:]:
         part[arms] = 0
+
+
+def fit(state: RidgeState, arms: Ints, pieces: Iterable[tuple[Floats, Floats, NDArray[np.bool_]]]) -> None:
+    """Learn many contexts at once, in place: arms that have no evidence yet get ``A_k = λI + Σ xxᵀ``, ``b_k = Σ β x``.
+
+    Each piece has rows (n, D), targets β (n, K), and for which of the arms each row counts (n, K).
+    """
+    b, diagonal = np.zeros_like(state.theta), np.arange(state.theta.shape[1])
+    for rows, targets, masks in pieces:
+        for k in arms:
+            of_arm = rows[masks[:, k]]
+            state.inverse[k] += of_arm.T @ of_arm  # A_k, until it is inverted
+            b[k] += of_arm.T @ targets[masks[:, k], k]
+    for k in arms:
+        state.inverse[k, diagonal, diagonal] += 1.0 / state.scale[0]
+        inverse = np.linalg.inv(state.inverse[k])
+        state.inverse[k] = (inverse + inverse.T) / 2
+        state.theta[k] = state.inverse[k] @ b[k]
+    state.folds[arms] = 1
 
 
 def is_dense(state: RidgeState, columns: Columns) -> bool:

@@ -115,11 +115,34 @@ class ArmRidge(Part):
             self._relearn(relearn)
 
     def _relearn(self, arms: NDArray[np.bool_]) -> None:
-        """Learn some arms afresh from all examples that are held."""
+        """Learn some arms afresh from all examples that are held.
+
+        Rows that do not move linearly are at unit length: where they are more than the features, they are learned at
+        once. Others can be so large that sums of their products have no inverse left.
+        """
         ridge.clear(self.state, np.flatnonzero(arms))
-        for example in self._lifecycle.examples():
-            if self._imputed or not example.imputed:
-                self._update(example, example.mask & arms[: len(example.mask)])
+        examples = [example for example in self._lifecycle.examples() if self._imputed or not example.imputed]
+        n_arms, width = self.state.theta.shape
+        targets, masks = np.zeros((len(examples), n_arms)), np.zeros((len(examples), n_arms), np.bool_)
+        for row, example in enumerate(examples):
+            targets[row, : len(example.mask)], masks[row, : len(example.mask)] = example.targets, example.mask
+        at_once = arms & (masks.sum(axis=0) >= width) & (not self._linear)
+        if at_once.any():
+            starts = range(0, len(examples), BATCH_PIECE)
+            pieces = (slice(start, start + BATCH_PIECE) for start in starts)
+            rows = ((self._dense(examples[piece]), targets[piece], masks[piece]) for piece in pieces)
+            ridge.fit(self.state, np.flatnonzero(at_once), rows)
+        for example, mask in zip(examples, masks & arms & ~at_once, strict=True):
+            if mask.any():
+                self._update(example, mask[: len(example.mask)])
+
+    def _dense(self, examples: list[Example]) -> NDArray[np.float64]:
+        """The contexts of examples as dense rows."""
+        rows = np.zeros((len(examples), self.state.theta.shape[1]))
+        for row, example in zip(rows, examples, strict=True):
+            columns, values = self._folded(self._contexts[example.node])
+            row[columns] = values
+        return rows
 
     @property
     def theta(self) -> NDArray[np.float64]:
