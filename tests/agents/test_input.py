@@ -156,7 +156,7 @@ REFUSED_VALUES = [
     ({"new": b"bytes"}, r"feature 'new' is b'bytes' \(bytes\)"),
     ({"new": [1.0, float("inf")]}, r"feature 'new\[1\]' is inf; a finite number is needed"),
     ({"when": 5}, "feature 'when' is 5, a number; it was a date so far, and a date is needed"),
-    ({"when": "2026-13-45"}, "feature 'when' is '2026-13-45'; a date is needed, as 2026-11-16"),
+    ({"when": "2026-13-45"}, "feature 'when' is '2026-13-45', a category; it was a date so far, and a date is needed"),
     ({"country": 5}, "feature 'country' is 5, a number; it was a category so far"),
     ({float("nan"): 1.0}, "named NaN"),
     ({}, "names no feature"),

@@ -245,7 +245,7 @@ def test_a_function_of_a_script_or_hidden_by_another_has_no_name(monkeypatch):
 def test_code_is_imported_only_where_that_is_allowed(tmp_path, monkeypatch):
     (tmp_path / "strange.py").write_text("raise SystemExit('the code of a stranger ran')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(TaciturnError, match="'strange:embed' is code that would be imported; give the function itself"):
+    with pytest.raises(TaciturnError, match="'strange:embed' is code that would be imported; if you trust"):
         embedder("strange:embed")
     with pytest.raises(SystemExit):
         embedder("strange:embed", allow_import=True)

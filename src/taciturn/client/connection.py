@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from taciturn import errors
-from taciturn.errors import TaciturnError
+from taciturn.errors import InvalidContext, TaciturnError
 from taciturn.retry import retry_after
-from taciturn.validate import check_number
+from taciturn.validate import check_number, shown
 
 ERRORS: dict[str, type[TaciturnError]] = {
     "unknown-decision": errors.UnknownDecision,
@@ -162,7 +162,10 @@ def _slug(response: httpx.Response) -> str:
 def encode(body: Any) -> bytes:
     """The body of a request as JSON, which has no NaN and no infinity: they would be sent as null."""
     _check_finite(body)
-    return msgspec.json.encode(body, enc_hook=_plain)
+    try:
+        return msgspec.json.encode(body, enc_hook=_plain)
+    except UnicodeEncodeError as error:
+        raise InvalidContext(f"a text has half a character, {shown(error.object[error.start])}; remove it") from None
 
 
 def segment(text: str) -> str:

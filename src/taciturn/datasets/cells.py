@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from taciturn.datasets.files import MISSING
 from taciturn.datasets.table import Column, number_column, words_column
+from taciturn.features.schema import MISSING
 from taciturn.validate import LARGEST
 
 Parse = Callable[[list[str]], list[Any]]

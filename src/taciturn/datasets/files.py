@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from taciturn.contracts import Arm, Contexts, Dataset, EncodedContexts
 from taciturn.datasets.table import Table
 from taciturn.errors import InvalidData, TaciturnError
-from taciturn.features.schema import is_missing
+from taciturn.features.schema import MISSING, is_missing
 from taciturn.validate import LARGEST
 
 MAX_FEATURES = 10_000_000
-MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None"])
-"""Cells of a text file, and labels, that stand for no value."""
 
 
 class RawData(NamedTuple):

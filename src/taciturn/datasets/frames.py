@@ -19,6 +19,8 @@ def is_frame(given: object) -> bool:
 def read_frame(frame: Any, label: Any) -> RawData:
     """Read a frame; `label` is the name of the column with the right arms, or the right arms themselves."""
     columns = list(_columns(frame))
+    if isinstance(label, int) and not isinstance(label, bool) and str(label) in [name for name, _ in columns]:
+        label = str(label)  # columns of a frame without names are numbered
     if label is None or isinstance(label, str):
         labels = _values(columns.pop(label_column([name for name, _ in columns], label))[1])
     else:

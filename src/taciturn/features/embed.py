@@ -20,6 +20,9 @@ from taciturn.validate import MANY, check_number, shown
 
 EmbedFunction = Callable[[list[str]], Any]
 
+_GIVEN: dict[str, EmbedFunction] = {}
+"""Functions that this process has given itself, by the names that files hold: only these are called by their name."""
+
 
 def embedder(embed: str | EmbedFunction, *, cache_size: int = 10_000, allow_import: bool = False) -> "Embedder":
     """Return the embedder of a name or a function.
@@ -29,11 +32,14 @@ def embedder(embed: str | EmbedFunction, *, cache_size: int = 10_000, allow_impo
             ``openai:<model>``, ``openai:<model>@<base url>``, or ``package.module:function``.
         cache_size: how many embeddings are held, so that a text that comes again is not embedded again.
         allow_import: whether ``package.module:function`` may be imported, which runs its code; a name may come from
-            a stranger, with a file or a request.
+            a stranger, with a file or a request. A function that was given once, or allowed once, needs no permission.
     """
     check_number("cache_size", cache_size, 0, MANY, whole=True)
     if callable(embed):
-        return Embedder(embed, import_path(embed), cache_size)
+        name = import_path(embed)
+        if name is not None:
+            _GIVEN[name] = embed
+        return Embedder(embed, name, cache_size)
     if not isinstance(embed, str):
         raise TaciturnError(f"embed={shown(embed)} is not allowed; a function of a list of texts or a name is")
     if embed == embed_wordllama.NAME:
@@ -142,10 +148,12 @@ def import_path(function: EmbedFunction) -> str | None:
 
 
 def _imported(path: str, *, allow_import: bool) -> EmbedFunction:
+    if path in _GIVEN:
+        return _GIVEN[path]
     if not allow_import:
         raise TaciturnError(
-            f"the embedder {shown(path)} is code that would be imported; give the function itself, "
-            "or allow_import=True if you trust where its name comes from"
+            f"the embedder {shown(path)} is code that would be imported; if you trust where its name comes from, call "
+            f"taciturn.features.embed.embedder({path!r}, allow_import=True) once, or give the function itself"
         )
     module, _, name = path.partition(":")
     try:
@@ -154,6 +162,7 @@ def _imported(path: str, *, allow_import: bool) -> EmbedFunction:
         raise UnknownName(f"no embedder at {shown(path)} ({error}); give it as package.module:function") from None
     if not callable(function):
         raise UnknownName(f"the embedder {shown(path)} is a {type(function).__name__}; a function is needed")
+    _GIVEN[path] = function
     return function  # type: ignore[no-any-return]
 
 

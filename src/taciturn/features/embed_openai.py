@@ -66,7 +66,7 @@ class OpenAIEndpoint:
     """
 
     def __init__(self, name: str) -> None:
-        match = re.fullmatch(r"openai:(?P<model>(?:(?!://)\S)+?)(?:@(?P<url>https?://.*))?", name)
+        match = re.fullmatch(r"openai:(?P<model>(?:(?!://)\S)*?[^\s@])(?:@(?P<url>https?://.*))?", name)
         if match is None:
             raise TaciturnError("the name of this embedder is not valid; openai:<model> or openai:<model>@http://… is")
         self.model = match["model"]

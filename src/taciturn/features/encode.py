@@ -64,6 +64,8 @@ class ContextReader:
     def read(self, context: Any) -> Reading:
         """Read one context, without remembering anything yet."""
         given: Any = context if type(context) is dict else one_context(context)
+        if type(context) in (list, tuple) and isinstance(given, Mapping) and self.kinds and "0" not in self.kinds:
+            raise InvalidContext("this agent's features have names; give the context as {feature: value}")
         if isinstance(given, Mapping) and not sp.issparse(given):  # some sparse formats are mappings too
             return self._read_named(given)
         if self.names is not None:
@@ -116,7 +118,7 @@ class ContextReader:
     def embed(self, texts: list[str]) -> NDArray[np.float32]:
         """The vectors of some texts (n, d)."""
         if self._embedder is None:
-            self._embedder = embedder(self.features.embed or "", allow_import=True)
+            self._embedder = embedder(self.features.embed or "")
         return self._embedder.embed(texts) if texts else np.zeros((0, 0), np.float32)
 
     def _read_named(self, context: Mapping[Hashable, Any]) -> Reading:

@@ -1,15 +1,29 @@
 """Reading a context of named values: what becomes of each, and which columns it opens."""
 
+import datetime as dt
 import math
 import zlib
 from collections.abc import Hashable, Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from taciturn.contracts import SparseRow
 from taciturn.errors import InvalidContext
-from taciturn.features.schema import CATEGORY, IGNORED, NUMBER, TAGS, TEXT, VECTOR, date_of, is_missing, kind_of
+from taciturn.features.schema import (
+    CATEGORY,
+    IGNORED,
+    MISSING,
+    NUMBER,
+    TAGS,
+    TEXT,
+    date_of,
+    is_empty,
+    is_missing,
+    kind_of,
+    plain_value,
+)
 from taciturn.features.text import terms_of
 from taciturn.validate import LARGEST, shown
 
@@ -24,6 +38,9 @@ MAX_VALUES = 100_000
 
 NOTHING_KNOWN = "?"
 """The feature of a first context without any value: there must be one column."""
+
+PLAIN = (str, Real, np.bool_, np.number, dt.date)
+"""What can be the name of a category."""
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -49,6 +66,7 @@ class NamedReading:
         self._entries: dict[int, float] = {}
         self._new_names: dict[Hashable, bool] = {}
         self._opened: dict[Hashable, int] = {}
+        self._opened_numbers: list[bool] = []
         self._new_kinds: dict[Hashable, str] = {}
         self._terms: set[int] = set()
         self._count = 0
@@ -66,24 +84,28 @@ class NamedReading:
 
     def _read_items(self, context: Mapping[Hashable, Any], prefix: str, depth: int) -> None:
         """Read the values of a mapping; those of a nested one as `outer.inner`."""
-        kinds, names, entries, largest = self._kinds, self._names, self._entries, self._reader.largest
+        kinds, names, entries = self._kinds, self._names, self._entries
+        largest, is_number = self._reader.largest, self._reader.is_number
         for given, value in context.items():
             name = f"{prefix}{given}" if prefix else given
             kind, of = kinds.get(name), type(value)
             # What most values are, known already, is read here; all else, with all checks, below.
             if kind == NUMBER and (of is float or of is int or of is bool):
                 column = names.get(name)
-                if column is not None and -largest <= value <= largest:
+                if column is not None and column not in entries and -largest <= value <= largest:
                     entries[column] = float(value)
                     continue
             elif kind == CATEGORY and of is str:
                 column = names.get(f"{name}={value}")
-                if column is not None:
-                    entries[column] = entries.get(column, 0.0) + 1.0
+                if column is not None and column not in entries and not is_number[column]:
+                    entries[column] = 1.0
                     continue
             elif kind == TAGS and of is list and self._read_known_tags(name, value):
                 continue
-            if of is not str and isinstance(value, Mapping):
+            if of is not str and isinstance(value, Mapping) and kind != IGNORED:
+                if kind is not None:
+                    message = f"feature {shown(name)} is {shown(value)}, a mapping; a {kind} is needed"
+                    raise InvalidContext(message, feature=str(name))
                 if depth >= MAX_DEPTH:
                     message = f"feature {shown(name)} is nested more than {MAX_DEPTH} deep; less is needed"
                     raise InvalidContext(message, feature=str(name))
@@ -94,8 +116,9 @@ class NamedReading:
     def _read_known_tags(self, name: Hashable, tags: list[Any]) -> bool:
         """Read some strings that all have their columns; otherwise nothing, and return False."""
         names, entries = self._names, self._entries
+        is_number = self._reader.is_number
         columns = [names.get(f"{name}={tag}") if type(tag) is str else None for tag in tags]
-        if None in columns:
+        if not columns or any(column is None or is_number[column] for column in columns):
             return False
         for column in columns:
             entries[column] = entries.get(column, 0.0) + 1.0  # type: ignore[index,arg-type] # none is None
@@ -115,7 +138,8 @@ class NamedReading:
         self._count += 1
         if known == IGNORED:
             return
-        if value is None or is_missing(value):
+        value = plain_value(name, value)
+        if value is None or is_missing(value) or is_empty(value) or (known == NUMBER and _says_missing(value)):
             if known is not None and not (known == NUMBER and self._reader.scaled):
                 self._add(f"{name}?", 1.0)
             return
@@ -146,8 +170,10 @@ class NamedReading:
         """The kind of a column: as it is known, or as its first value says."""
         if type(value) is str and known == TEXT:
             return TEXT
-        if known == CATEGORY and name in self._reader.features.kinds:
+        if known == CATEGORY and name in self._reader.features.kinds and isinstance(value, PLAIN):
             return CATEGORY
+        if known == TEXT and name in self._reader.features.kinds and isinstance(value, Real | np.number):
+            return TEXT  # a title can be 1984
         found = kind_of(name, value)
         if known is None:
             if name != name:  # noqa: PLR0124 - NaN
@@ -166,15 +192,17 @@ class NamedReading:
             if known == TAGS:
                 self._add(f"{name}={value}", 1.0)
                 return IGNORED
-        if known == TAGS and found == VECTOR and not len(value):
-            return known
         raise InvalidContext(
             f"feature {name!r} is {shown(value)}, a {found}; it was a {known} so far, and a {known} is needed"
         )
 
     def _add(self, feature: Hashable, value: float, *, is_number: bool = False) -> None:
-        """Add to the entry of a feature."""
+        """Add to the entry of a feature; a number is named once."""
         column = self._column(feature, is_number=is_number)
+        has_own = feature in self._names or feature in self._opened
+        if has_own and (is_number != self._is_number(column) or (is_number and column in self._entries)):
+            message = f"feature {shown(feature)} is named twice, or as a number and as a word; names must differ"
+            raise InvalidContext(message, feature=str(feature))
         self._entries[column] = self._entries.get(column, 0.0) + value
         self._count += 1
 
@@ -189,15 +217,21 @@ class NamedReading:
                 column = self._shared_column(feature)
             else:
                 self._opened[feature] = column
+                self._opened_numbers.append(is_number)
                 self._new_names[feature] = is_number
         return column
 
+    def _is_number(self, column: int) -> bool:
+        """Whether a column is one of a number, also of one that this context has opened."""
+        known = self._reader.is_number
+        return known[column] if column < len(known) else self._opened_numbers[column - len(known)]
+
     def _shared_column(self, feature: Hashable) -> int:
         """The column of a feature that has none of its own, chosen by a hash of its name; numbers share none."""
-        column, is_number = zlib.crc32(repr(feature).encode()) % self._max, self._reader.is_number
+        column = zlib.crc32(repr(feature).encode(errors="backslashreplace")) % self._max
         for step in range(self._max):
             at = (column + step) % self._max
-            if at >= len(is_number) or not is_number[at]:
+            if not self._is_number(at):
                 return at
         raise InvalidContext(f"feature {feature!r} is one too many: max_features={self._max} numbers have columns")
 
@@ -236,9 +270,19 @@ class NamedReading:
             self._add(f"{name}.{part}.sin", math.sin(2 * math.pi * share))
 
     def _add_vector(self, name: Hashable, value: Any) -> None:
+        names, length = self._names, len(value)
+        is_known = f"{name}[0]" in names and len(names) < self._max
+        if is_known and (f"{name}[{length}]" in names or f"{name}[{length - 1}]" not in names):
+            raise InvalidContext(f"feature {name!r} has {length} numbers; those before had another number of them")
         for position, item in enumerate(value):
-            self._add(f"{name}[{position}]", _number(f"{name}[{position}]", item, LARGEST))
+            number = 0.0 if is_missing(item) else _number(f"{name}[{position}]", item, LARGEST)
+            self._add(f"{name}[{position}]", number)
             self._check_count()
+
+
+def _says_missing(value: object) -> bool:
+    """Whether a word in place of a number says that there is none, as in files."""
+    return isinstance(value, str) and value.strip() in MISSING
 
 
 def needed(largest: float) -> str:

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from numbers import Real
 from typing import Any, Self
 
@@ -28,6 +29,9 @@ MAX_NAMED = 2**18
 """How many features have names of their own; later ones share columns."""
 
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
+
+MISSING = frozenset(["", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "None"])
+"""Words that say that there is no value: in cells of a file, in labels, and in place of a number."""
 
 TAKEN = "a number, a word, text, a truth value, a date, a list of words or numbers, or None"
 """What a value of a context can be, for errors."""
@@ -111,18 +115,47 @@ class Features:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value says that there is none: None, NaN, an empty string, pandas' NA and NaT."""
+    """Whether a value says that there is none: None, NaN, an empty string, pandas' NA and NaT, NaN of Decimal."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return True
     if isinstance(value, float | np.floating):
         return bool(math.isnan(value))
-    return type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, np.datetime64) and np.isnat(value))
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def is_empty(value: object) -> bool:
+    """Whether a value is a list of nothing."""
+    return isinstance(value, list | tuple | set | frozenset | np.ndarray) and not len(value)
+
+
+def plain_value(name: object, value: object) -> object:
+    """The value; of an array of no axes its number, of one of a single row that row, and of more axes an error."""
+    if not isinstance(value, np.ndarray) or value.ndim == 1:
+        return value
+    if value.ndim == 0:
+        return value.item()
+    if value.ndim == 2 and len(value) == 1:
+        return value[0]
+    raise InvalidContext(f"feature {name!r} is an array of shape {value.shape}; a list of numbers is needed")
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text of the form of a date is one."""
+    try:
+        dt.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def kind_of(name: object, value: object) -> str:
     """The kind that a value, which is not missing, is taken for."""
     if isinstance(value, str):
-        if ISO_DATE.fullmatch(value):
+        if ISO_DATE.fullmatch(value) and _is_date(value):
             return DATE
         return TEXT if len(value.split()) > 1 else CATEGORY
     if isinstance(value, Real | np.bool_ | np.number) or type(value).__name__ == "Decimal":
@@ -132,10 +165,12 @@ def kind_of(name: object, value: object) -> str:
     if isinstance(value, dt.date | np.datetime64):
         return DATE
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        items = list(value)
-        if items and all(isinstance(item, str) for item in items):
+        items = [item for item in value if isinstance(item, str) or not is_missing(item)]
+        if items and all(isinstance(item, Real | np.number) for item in items):
+            return VECTOR
+        if all(isinstance(item, str | Real | np.bool_ | np.number | dt.date) for item in items):
             return TAGS
-        return VECTOR if all(isinstance(item, Real | np.number) for item in items) and items else TAGS
+        raise InvalidContext(f"feature {name!r} is {shown(value)}; a list of words or of numbers is needed")
     raise InvalidContext(f"feature {name!r} is {shown(value)} ({type(value).__name__}); {TAKEN} is needed")
 
 
