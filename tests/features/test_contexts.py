@@ -35,7 +35,7 @@ VALUES = {
     "truth": [True, np.True_, 1, 1.0],
     "duration": [90.0, dt.timedelta(seconds=90), np.timedelta64(90, "s"), pd.Timedelta(seconds=90)],
     "category": ["DE", np.str_("DE"), " DE "],
-    "missing": [None, NAN, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), ""],
+    "missing": [None, NAN, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "s"), ""],
     "text": ["where is my parcel", np.str_("where is my parcel")],
     "tags": [["late", "new"], ("late", "new"), {"late", "new"}, frozenset({"new", "late"}), np.array(["late", "new"])],
     "vector": [[0.5, 1.0, -2.0], (0.5, 1, -2), np.array([0.5, 1, -2]), np.array([0.5, 1, -2], np.float32)],

@@ -251,8 +251,9 @@ def test_unforeseen_error_changes_nothing(opened, monkeypatch, caplog):
     service = opened(MemoryJournal())
     bare = create(service)
     live(service, bare, CONTEXTS[:5])
-    with monkeypatch.context() as patch:
-        patch.setattr(LinUCB, "_score", lambda *_: 1 / 0)  # private: a hook that is called after the agent has changed
+    fails, score = iter([True]), LinUCB._score  # private: a hook that is called after the agent has changed
+    with monkeypatch.context() as patch:  # it fails once: the agent is restored by another thread, maybe at once
+        patch.setattr(LinUCB, "_score", lambda self, node: 1 / 0 if next(fails, False) else score(self, node))
         with pytest.raises(InternalError, match="request [0-9a-f]+; the log") as caught:
             decide(service, CONTEXTS[5])
     assert problem_of(caught.value).status == 500

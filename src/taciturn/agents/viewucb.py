@@ -1,7 +1,7 @@
 """ViewUCB: several views of a context over the graph, each weighted as it has proved right."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,8 @@ WIDTH_ENTRIES = 2**25
 GRAPH_TRUST, FOURIER_TRUST = 15.0, 2.0
 """The first weights of all views over the graph together, and of the view by distances: it knows nothing of words."""
 
-FEW_ARMS = 9
-"""With more arms the weight of soft labels is less: each says less, and together they must not drown what was seen."""
+SOFT_LABEL_WEIGHT, FEW_ARMS = 0.3, 9
+"""The weight of soft labels, which is less with more arms: together they must not drown what was seen."""
 
 ABSENT = -1e3
 """The view scores of an arm that was not there: a probability of zero."""
@@ -70,7 +70,8 @@ class ViewUCB(BaseAgent):
         hops: how far a view looks; there are hops + 1 views.
         neighbors: k of the nearest-neighbor graph, where no graph is given.
         fourier: whether there is the view of random Fourier features.
-        soft_label_weight: the weight of what a wrong answer says about the other arms; with K > 9 arms 8/(K−1) of it.
+        soft_label_weight: the weight of what a wrong answer says about the other arms; None is 0.3, or, with K > 9
+            arms, 0.3 · 8/(K−1).
         refit_growth: the regressions are solved each time the contexts have grown by this share.
 
     Shapes: T contexts, D features, V views, K arms; θ is (D, V·K), the columns `_targets` and `_weights` are (T, K),
@@ -84,7 +85,7 @@ class ViewUCB(BaseAgent):
     hops: int = 3
     neighbors: int = 5
     fourier: bool = True
-    soft_label_weight: float = 0.3
+    soft_label_weight: float | None = None
     refit_growth: float = 0.01
 
     def __post_init__(self) -> None:
@@ -95,7 +96,8 @@ class ViewUCB(BaseAgent):
         check_number("hops", self.hops, 0, 8, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
         check_choice("fourier", self.fourier, (True, False))
-        check_number("soft_label_weight", self.soft_label_weight, 0, 1)
+        if self.soft_label_weight is not None:
+            check_number("soft_label_weight", self.soft_label_weight, 0, 1)
         check_number("refit_growth", self.refit_growth, 1e-6, 1)
 
     def _build(self) -> dict[str, Part]:
@@ -139,25 +141,16 @@ class ViewUCB(BaseAgent):
     def _n_graph_views(self) -> int:
         return self.hops + 1
 
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> Self:
+        """The agent of a `state`; one from before there was the view of Fourier features goes on without it."""
+        return super().from_state_dict(state | {"params": {"fourier": False} | state["params"]})
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Also check view scores in `state`: cosines or `ABSENT`; larger ones make the fit of the weights singular."""
-        super().load_state_dict(self._with_fourier(state))
+        super().load_state_dict(state)
         for scores in (self._view_scores.data, self._solver.projected.data):
             require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")
-
-    def _with_fourier(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state of a file that was written before there was the view: it knows nothing yet."""
-        parts, columns = state["parts"], state["table"]["columns"]
-        scores = columns["view_scores"]
-        if not self.fourier or scores.ndim != 3 or scores.shape[1] != self._n_graph_views:
-            return state
-        nothing = np.where(np.isnan(scores[:, :1]), np.nan, np.float32(0.0))
-        columns = columns | {"view_scores": np.concatenate([scores, nothing], axis=1)}
-        if parts:  # none before the first context
-            beta = np.append(parts["view_weights"]["beta"], FOURIER_TRUST)
-            weights = parts["view_weights"] | {"beta": beta}
-            parts = parts | {"view_weights": weights, "fourier": FourierView.unused_state(scores.shape[2])}
-        return state | {"parts": parts, "table": state["table"] | {"columns": columns}}
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
         columns, values = unit_row(self._contexts[node])
@@ -205,7 +198,9 @@ class ViewUCB(BaseAgent):
 
     @property
     def _soft_weight(self) -> float:
-        return self.soft_label_weight * min(1.0, (FEW_ARMS - 1) / max(len(self._arm_names) - 1, 1))
+        if self.soft_label_weight is not None:
+            return self.soft_label_weight
+        return SOFT_LABEL_WEIGHT * min(1.0, (FEW_ARMS - 1) / max(len(self._arm_names) - 1, 1))
 
     def _share_among_others(self, nodes: NDArray[np.int64], probabilities: NDArray[np.float64]) -> None:
         """Where an arm turned out wrong, soft labels for the others in proportion to their probabilities (N, K)."""

@@ -189,12 +189,6 @@ class FourierView(Part):
         """The features once more, while they are copied, with weights, targets and scores."""
         return self._rows.working_nbytes(sizes) + 16.0 * sizes.nodes * sizes.arms
 
-    @staticmethod
-    def unused_state(n_arms: int) -> dict[str, Any]:
-        """The state of a view that has not seen any context."""
-        arrays = {name: np.zeros((N_FEATURES, n_arms), np.float32) for name in ARRAYS}
-        return {"bandwidth": 1.0, "measured_at": 0, "is_fresh": True, **arrays}
-
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take θ over; the features are made anew from the contexts."""
         super().load_state_dict(state, n_arms, n_features, n_nodes)

@@ -183,6 +183,13 @@ def decide_entry(agent: str, op: Decide, decisions: bytes, request: bytes | None
 def operation_of(kind: str, body: bytes) -> Op:
     """Decode the operation of a journal entry."""
     op: Op = _DECODERS[kind].decode(body)
-    if isinstance(op, Create) and "scaling" not in op.params:  # written before agents scaled contexts
-        return msgspec.structs.replace(op, params=op.params | {"scaling": "none"})
+    if isinstance(op, Create):
+        return msgspec.structs.replace(op, params=_settings_of_before(op.kind) | op.params)
     return op
+
+
+def _settings_of_before(kind: str) -> dict[str, Any]:
+    """What an agent of a kind did before there was a parameter for it: entries of today have all parameters."""
+    if kind == "viewucb":
+        return {"scaling": "none", "fourier": False, "soft_label_weight": 0.3}
+    return {"scaling": "none"}
