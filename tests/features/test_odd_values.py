@@ -44,7 +44,9 @@ def test_a_value_is_what_it_looks_like(value, entries):
     assert named({"x": value}) == entries
 
 
-@pytest.mark.parametrize("value", [None, [], (), np.zeros(0), np.timedelta64("NaT", "s"), Decimal("NaN"), "", float("nan")])
+@pytest.mark.parametrize(
+    "value", [None, [], (), np.zeros(0), np.timedelta64("NaT", "s"), Decimal("NaN"), "", float("nan")]
+)
 @pytest.mark.parametrize("first", [[1.0, 2.0], ["a"], 5, "word", "two words", dt.date(2024, 5, 1)])
 def test_what_is_missing_settles_nothing_and_breaks_nothing(value, first):
     reader = ContextReader(scaled=True)
