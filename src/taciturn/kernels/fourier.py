@@ -47,6 +47,15 @@ def fourier_rows(rows: CSR, frequencies: Singles, phases: Singles, bandwidth: fl
 
 
 @kernel
+def taken(rows: Singles, chosen: NDArray[np.int64]) -> Singles:
+    """Some rows (N, F), copied while other threads go on: they are megabytes."""
+    copied = np.empty((chosen.shape[0], rows.shape[1]), np.float32)
+    for i in range(chosen.shape[0]):
+        copied[i] = rows[chosen[i]]
+    return copied
+
+
+@kernel
 def squared_distances(rows: CSR, chosen: NDArray[np.int64], dimension: int) -> NDArray[np.float64]:
     """``‖x_i − x_j‖²`` of all pairs i < j of some rows, over the first `dimension` columns."""
     count = chosen.shape[0]

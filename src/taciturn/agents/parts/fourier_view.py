@@ -154,7 +154,7 @@ class FourierView(Part):
         count = self._contexts.count
         weights = self._weights.data[:count]
         known = np.flatnonzero(weights.any(axis=1))
-        return self._features.data[known], weights[known], self._targets.data[known]
+        return fourier.taken(self._features.data, known), weights[known], self._targets.data[known]
 
     # Scores.
 
