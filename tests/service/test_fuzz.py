@@ -41,3 +41,9 @@ def test_every_answer_is_as_documented(case):
         if "id" in case.path_parameters:
             case.path_parameters["id"] = int(case.path_parameters["id"]) % 30
     case.call_and_validate(headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+def test_a_reused_request_id_is_documented():
+    """Generated requests rarely have the id of another."""
+    decide = schema.raw_schema["paths"]["/v1/agents/{agent}/decisions"]["post"]
+    assert "409" in decide["responses"]

@@ -203,7 +203,7 @@ def endpoints(api: Api, limits: Limits) -> list[Endpoint]:
     rewards = [{"id": 0, "reward": 1}, {"id": 1, "reward": None}]
     return [
         Endpoint(method="POST", path=agent + "/decisions", name="decide", scope="write", takes="DecideRequest",
-                 gives=decided, handle=api.decide, max_bytes=body, example=context,
+                 gives=decided, handle=api.decide, max_bytes=body, example=context, refuses=(409,),
                  about="Choose an arm for a context, or for each of several."),
         Endpoint(method="PUT", path=decision + "/reward", name="feedback", scope="write", takes="RewardBody",
                  gives=gives("Feedback"), handle=api.reward, max_bytes=body, example=reward, refuses=(409, 410),
