@@ -65,6 +65,15 @@ def test_the_bandwidth_follows_the_distances():
     assert measured > 10 * oracle.bandwidth(contexts)
 
 
+def test_a_view_at_its_cap_is_not_measured_again_and_again():
+    """Each time all features would be made anew, in one decision."""
+    agent = taciturn.ViewUCB(arms=2, max_nodes=16, scaling="none")
+    for step in range(200):
+        agent.decide([1.0, step % 7])
+        if step > 16:
+            assert agent.state_dict()["parts"]["fourier"]["measured_at"] > 8, "twice that is more than the cap"
+
+
 def test_contexts_that_are_all_equal_are_taken():
     agent = taciturn.ViewUCB(arms=2)
     for step in range(40):

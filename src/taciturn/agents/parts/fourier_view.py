@@ -169,9 +169,9 @@ class FourierView(Part):
     # Growth and files.
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
-        """Evict all contexts but these."""
+        """Evict all contexts but these. What is held no longer grows, so that nothing is measured for that."""
         self._rows.keep(nodes)
-        self._measured_at = int(np.searchsorted(nodes, self._measured_at))
+        self._measured_at = min(self._measured_at, len(nodes))
 
     def rescale(self, change: Change) -> None:
         """Distances have changed: they are measured anew."""
