@@ -14,6 +14,8 @@ from taciturn import bars, system
 from taciturn.adapters.sklearn import PartialFitAgent
 from taciturn.bars import PATIENCE, PERIOD, Bars, NotebookBars
 from taciturn.experiments.checks import toy_data
+from taciturn.experiments.progress import runs_bar
+from taciturn.measures import REWARD, RIGHT
 from taciturn.tracking import track
 
 COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -120,6 +122,16 @@ def test_an_evaluation_in_a_notebook_shows_one_bar_and_writes_no_lines(notebook,
     assert "87/87" in notebook.content["text/plain"]
     assert "% right" in notebook.content["text/plain"]
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_over_runs_shows_the_best_method_of_each_data_set(notebook):
+    with runs_bar(4, shown=True) as advance:
+        for method, accuracy, reward in (("one", 0.7, 0.2), ("two", 0.6, 0.8844)):
+            advance("toy", method, accuracy, RIGHT)
+            advance("routing", method, reward, REWARD)
+        advance("toy", "three", None, RIGHT)  # it failed
+    assert "toy: one 70.0% right" in notebook.content["text/plain"]
+    assert "routing: two mean reward 0.884" in notebook.content["text/plain"]
 
 
 @pytest.mark.parametrize("progress", [None, False])

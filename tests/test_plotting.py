@@ -1,5 +1,6 @@
 """`trace.plot()` and `taciturn.plot`: what is drawn is what happened."""
 
+import dataclasses
 import sys
 
 import matplotlib as mpl
@@ -57,6 +58,41 @@ def test_a_trace_draws_its_running_accuracy_and_the_best_constant_arm(ax):
     assert f"right {100 * one.accuracy:.1f}" in texts(ax)
     assert ax.get_xlabel() == "decisions"
     ax.figure.canvas.draw()
+
+
+def graded_trace(seed=0, **options):
+    """A made-up trace of graded rewards: right or not, an arm earns a little more or less."""
+    one = trace(seed, **options)
+    earned = np.random.default_rng(seed).random(len(one.correct))
+    return dataclasses.replace(one, earned=earned, best_earned=np.ones(len(earned)), graded=True)
+
+
+def test_graded_rewards_are_drawn_as_their_running_mean(ax):
+    one = graded_trace(best=("a", 0.45))
+    one.plot(ax=ax)
+    drawn = lines(ax)
+    np.testing.assert_allclose(drawn["mean reward"][:, 1], np.cumsum(one.earned)[20:] / np.arange(21, 201))
+    assert set(drawn["best constant arm"][:, 1]) == {0.45}
+    assert f"mean reward {one.mean_reward:.3f}" in texts(ax)
+    assert ax.get_ylabel() == "mean reward so far"
+    ax.figure.canvas.draw()
+
+
+def test_a_trace_with_one_right_arm_beside_graded_ones_is_a_mean_reward_too(ax):
+    taciturn.plot({"a": [graded_trace(0), graded_trace(1)], "b": trace()}, ax=ax)
+    assert ax.get_ylabel() == "mean reward so far"
+    np.testing.assert_allclose(lines(ax)["b"][:, 1], trace().running_accuracy[SKIPPED_STEPS:])
+    ax.clear()
+    taciturn.plot(trace(), ax=ax)
+    assert ax.get_ylabel() == "right so far (%)"
+
+
+def test_labels_of_mean_rewards_stay_beside_their_lines(ax):
+    close = [dataclasses.replace(graded_trace(), earned=np.full(200, 0.9 + 0.001 * i)) for i in range(4)]
+    taciturn.plot(close, ax=ax)
+    heights = sorted(text.xy[1] for text in ax.texts if "trace" in text.get_text())
+    assert np.diff(heights).min() > 0
+    assert heights[-1] - heights[0] < 0.3 * np.diff(ax.get_ylim())[0]
 
 
 @pytest.mark.parametrize("steps", [1, 7, 99, 250, 1003])

@@ -134,6 +134,10 @@ class Trace(Displayed):
     whether the arm chosen was right; `step_seconds` (T,) is the time of decide and feedback; `seconds` that of the
     whole evaluation; `params` are the agent's. `best_constant_arm` is the arm that is right most often and the share of
     steps at which it is, None where it is not known.
+
+    `earned` (T,) are the true rewards of the arms chosen, silent ones included, and `best_earned` (T,) those of the
+    best arms; by default 1 or 0 as `correct` says, and 1. Where every arm has a reward, `graded` is True, all the best
+    arms of a step are right, and `best_constant_arm` is the arm of the highest mean reward, and that mean.
     """
 
     arm_names: tuple[Arm, ...]
@@ -144,6 +148,15 @@ class Trace(Displayed):
     seconds: float
     params: dict[str, Any] = field(default_factory=dict)
     best_constant_arm: tuple[Arm, float] | None = None
+    earned: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    best_earned: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    graded: bool = False
+
+    def __post_init__(self) -> None:
+        """Fill in what one right arm at each step earns."""
+        for name, default in (("earned", self.correct), ("best_earned", np.ones(len(self.correct)))):
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, np.asarray(default, np.float64))
 
     @property
     def arms(self) -> NDArray[Any]:
@@ -163,8 +176,25 @@ class Trace(Displayed):
         """The share of right arms up to and including each step (T,)."""
         return np.cumsum(self.correct) / np.arange(1, len(self.correct) + 1)
 
+    @property
+    def mean_reward(self) -> float:
+        """The mean of what was earned, silent steps included; the accuracy where one arm is right."""
+        return float(self.earned.mean())
+
+    @property
+    def running_reward(self) -> NDArray[np.float64]:
+        """The mean of what was earned up to and including each step (T,)."""
+        return np.cumsum(self.earned) / np.arange(1, len(self.earned) + 1)
+
+    @property
+    def regret(self) -> float:
+        """How much more the best arm of every step would have earned in all."""
+        return float((self.best_earned - self.earned).sum())
+
     def plot(self, *, label: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the running accuracy, the silent steps and the best constant arm, and return the axes.
+
+        Where rewards are graded, it is the mean reward so far.
 
         Arguments:
             label: the name of the line.
@@ -179,9 +209,13 @@ class Trace(Displayed):
             "silent": f"{silent} steps",
             "seconds": f"{self.seconds:.3g}",
         }
+        if self.graded:
+            facts = {"regret": f"{self.regret:.1f}"} | facts
         if self.best_constant_arm is not None:
             arm, share = self.best_constant_arm
-            facts["best constant arm"] = f"{brief(arm)}, {percent(share)}"
+            facts["best constant arm"] = f"{brief(arm)}, {f'reward {share:.3f}' if self.graded else percent(share)}"
+        if self.graded and steps:
+            return Summary(f"Trace of {steps} steps, mean reward {self.mean_reward:.3f}", facts)
         return Summary(f"Trace of {steps} steps, {percent(self.accuracy if steps else None)} right", facts)
 
 

@@ -1,4 +1,4 @@
-"""Running accuracies as lines on matplotlib's axes: `taciturn.plot`, `Trace.plot` and the figures of reports."""
+"""Running accuracies and mean rewards as lines on matplotlib's axes: `taciturn.plot`, `Trace.plot`, and in reports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.errors import TaciturnError, how_to_install
+from taciturn.measures import RIGHT, Measure, measure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +18,10 @@ SKIPPED_STEPS = 20
 """The first steps, over which a running accuracy varies too much to show; shorter runs show their last step."""
 
 PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # safe for colour-blind eyes
+LABEL_GAP = 3.2
+"""The least distance of two labels in percent; `LABEL_HEIGHT` is it as a share of the axes."""
+
+LABEL_HEIGHT = 0.06
 SILENCE_BINS = 100
 SILENCE_HEIGHT = 0.08
 """The height, as a share of the axes, to which a stretch of steps that are all silent is marked."""
@@ -34,44 +39,57 @@ class Steps(Protocol):
         """The rewards received, NaN for silence (T,)."""
 
     @property
+    def earned(self) -> NDArray[np.float64]:
+        """The true rewards of the arms chosen (T,)."""
+
+    @property
+    def graded(self) -> bool:
+        """Whether every arm has a reward; otherwise one is right."""
+
+    @property
     def best_constant_arm(self) -> tuple[Any, float] | None:
-        """The arm that is right most often, and how often."""
+        """The arm of the highest mean reward, and that mean."""
 
 
 class Curve(NamedTuple):
-    """A running accuracy in percent: mean and standard deviation over runs, (T,) each.
+    """A running accuracy in percent, or a running mean reward: mean and standard deviation over runs, (T,) each.
 
     `deviation` is None where there is one run.
     """
 
     label: str
     steps: NDArray[np.int64]
-    percent: NDArray[np.float64]
+    mean: NDArray[np.float64]
     deviation: NDArray[np.float64] | None
+    measure: Measure = RIGHT
 
 
-def mean_curve(label: str, runs: Sequence[NDArray[np.bool_]]) -> Curve:
-    """Return the curve over runs, each given by whether its steps were right, as long as the shortest of them."""
+def mean_curve(label: str, runs: Sequence[NDArray[np.float64]], measure: Measure = RIGHT) -> Curve:
+    """Return the curve over runs, each given by what its steps earned, as long as the shortest of them."""
     length = min(map(len, runs))
     steps = np.arange(1, length + 1)
-    percent = np.array([100 * np.cumsum(run[:length]) / steps for run in runs])
+    means = np.array([measure.scale * np.cumsum(run[:length]) / steps for run in runs])
     shown = slice(min(SKIPPED_STEPS, length - 1), None)
-    deviation = percent.std(axis=0, ddof=1)[shown] if len(runs) > 1 else None
-    return Curve(label, steps[shown], percent.mean(axis=0)[shown], deviation)
+    deviation = means.std(axis=0, ddof=1)[shown] if len(runs) > 1 else None
+    return Curve(label, steps[shown], means.mean(axis=0)[shown], deviation, measure)
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], *, bands: bool = True) -> None:
     """Draw curves, each with a band of ± one standard deviation and a label at its right end: no legend is needed."""
-    heights = _spread_out([curve.percent[-1] for curve in curves], gap=3.2)
-    for curve, colour, height in zip(curves, PALETTE * len(curves), heights, strict=False):
+    for curve, colour in zip(curves, PALETTE * len(curves), strict=False):
         marker = "o" if len(curve.steps) == 1 else None  # a line through one point is invisible
-        axes.plot(curve.steps, curve.percent, color=colour, linewidth=2, marker=marker, label=curve.label)
+        axes.plot(curve.steps, curve.mean, color=colour, linewidth=2, marker=marker, label=curve.label)
         if bands and curve.deviation is not None:
-            low, high = curve.percent - curve.deviation, curve.percent + curve.deviation
+            low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
             axes.fill_between(curve.steps, low, high, color=colour, alpha=0.2, linewidth=0)
-        text = f" {curve.label} {curve.percent[-1]:.1f}"
+    measure = curves[0].measure
+    bottom, top = axes.get_ylim()
+    gap = LABEL_GAP if measure == RIGHT else LABEL_HEIGHT * (top - bottom)  # means of rewards are often close together
+    heights = _spread_out([curve.mean[-1] for curve in curves], gap)
+    for curve, colour, height in zip(curves, PALETTE * len(curves), heights, strict=False):
+        text = f" {curve.label} {measure.number(curve.mean[-1])}"
         axes.annotate(text, (curve.steps[-1], height), color=colour, va="center", annotation_clip=False)
-    axes.set(xlabel="decisions", ylabel="right so far (%)")
+    axes.set(xlabel="decisions", ylabel=measure.running)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)
 
@@ -96,8 +114,8 @@ def plot(
 ) -> Axes:
     """Draw the running accuracy of traces, one line each, and return matplotlib's axes.
 
-    A single trace also shows which steps were silent, as bars along the bottom; the best constant arm is a dashed line
-    where it is the same for all.
+    Where rewards are graded, it is the mean reward so far. A single trace also shows which steps were silent, as bars
+    along the bottom; the best constant arm is a dashed line where it is the same for all.
 
     Arguments:
         traces: one trace, a list of traces, or {label: trace}. A list in place of a trace holds the traces of several
@@ -106,11 +124,12 @@ def plot(
         ax: the axes to draw on; None makes a new figure.
     """
     groups = _groups(traces, labels)
-    axes = _new_axes() if ax is None else ax
     members = [trace for group in groups.values() for trace in group]
-    curves = [mean_curve(label, [trace.correct for trace in group]) for label, group in groups.items()]
+    measure = measure_of(graded=any(trace.graded for trace in members))
+    axes = _new_axes() if ax is None else ax
+    curves = [mean_curve(label, [trace.earned for trace in group], measure) for label, group in groups.items()]
     draw_curves(axes, curves)
-    _mark_best_constant_arm(axes, [trace.best_constant_arm for trace in members])
+    _mark_best_constant_arm(axes, [trace.best_constant_arm for trace in members], measure)
     if len(members) == 1:
         _mark_silence(axes, members[0].rewards)
     return axes
@@ -124,14 +143,16 @@ def _groups(traces: Any, labels: Sequence[str] | None) -> dict[str, list[Steps]]
     groups = [[line] if hasattr(line, "correct") else list(line) for line in lines]
     if not groups or not all(groups) or not all(len(trace.correct) for group in groups for trace in group):
         raise TaciturnError("there is nothing to plot; at least one trace with a step is needed for each line")
-    names = _default_labels(len(groups)) if labels is None else [*map(str, labels)]
+    names = _default_labels(groups) if labels is None else [*map(str, labels)]
     if len(names) != len(groups) or len(set(names)) != len(names):
         raise TaciturnError(f"labels={names[:9]} do not fit {len(groups)} lines; each needs one of its own")
     return dict(zip(names, groups, strict=True))
 
 
-def _default_labels(lines: int) -> list[str]:
-    return ["right"] if lines == 1 else [f"trace {i + 1}" for i in range(lines)]
+def _default_labels(groups: Sequence[Sequence[Steps]]) -> list[str]:
+    if len(groups) == 1:
+        return [measure_of(graded=any(trace.graded for trace in groups[0])).name]
+    return [f"trace {i + 1}" for i in range(len(groups))]
 
 
 def _mark_silence(axes: Axes, rewards: NDArray[np.float64]) -> None:
@@ -146,14 +167,14 @@ def _mark_silence(axes: Axes, rewards: NDArray[np.float64]) -> None:
         axes.annotate("silent", (0.01, SILENCE_HEIGHT), xycoords="axes fraction", color="grey", va="bottom")
 
 
-def _mark_best_constant_arm(axes: Axes, best: Sequence[tuple[Any, float] | None]) -> None:
-    """A dashed line, if all runs know the arm and it is the same; its share differs a little from seed to seed."""
+def _mark_best_constant_arm(axes: Axes, best: Sequence[tuple[Any, float] | None], measure: Measure) -> None:
+    """A dashed line, if all runs know the arm and it is the same; its mean differs a little from seed to seed."""
     known = [arm_and_share for arm_and_share in best if arm_and_share is not None]
     if len(known) == len(best) and len({arm for arm, _ in known}) == 1:
-        percent = 100 * float(np.mean([share for _, share in known]))
-        axes.axhline(percent, color="grey", linestyle="--", linewidth=1, label="best constant arm")
+        height = measure.scale * float(np.mean([mean for _, mean in known]))
+        axes.axhline(height, color="grey", linestyle="--", linewidth=1, label="best constant arm")
         right_end: Any = ("axes fraction", "data")
-        axes.annotate("best constant arm", (0.99, percent), xycoords=right_end, color="grey", ha="right", va="bottom")
+        axes.annotate("best constant arm", (0.99, height), xycoords=right_end, color="grey", ha="right", va="bottom")
 
 
 def _new_axes() -> Axes:

@@ -68,7 +68,7 @@ def test_streams_shorter_than_the_skipped_steps_are_drawn(tmp_path, steps):
     for curve in curves.accuracy_curves(tmp_path, records):
         (last,) = curve.steps
         accuracies = [100 * record.accuracy for record in records if record.method == curve.label]
-        assert (last, curve.percent[-1]) == (steps, pytest.approx(np.mean(accuracies)))
+        assert (last, curve.mean[-1]) == (steps, pytest.approx(np.mean(accuracies)))
     page.write_report(tmp_path)
     assert all(figure.stat().st_size > 5000 for figure in figures.write_figures(tmp_path, records))
 

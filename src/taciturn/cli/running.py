@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taciturn.cli.shared import errors, fail, lazy, out, print_json
+from taciturn.measures import RIGHT
 
 if TYPE_CHECKING:
     from taciturn.experiments import progress, recorder, runner, spec
@@ -38,7 +39,7 @@ def run_experiments(
             records = []
             for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
                 records.append(record)
-                advance(record.dataset, record.method, record.accuracy)
+                advance(record.dataset, record.method, record.accuracy, RIGHT)
     order = {run.id: i for i, run in enumerate(runs)}
     others = {record.id for record in recorder.read_runs(folder)} - set(order)
     if others and not quiet:

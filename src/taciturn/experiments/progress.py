@@ -6,26 +6,27 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from taciturn.bars import Bars, bars
+from taciturn.measures import RIGHT, Measure
 
-Advance = Callable[[bool], None]
+Advance = Callable[[float], None]
 
 
 class StepBars:
-    """One progress bar per run, with its steps and the accuracy so far."""
+    """One progress bar per run, with its steps and the accuracy or mean reward so far."""
 
     def __init__(self, progress: Bars) -> None:
         self._progress = progress
 
-    def add(self, label: str, steps: int) -> Advance:
-        """Add a bar, and return its callback for each step, which takes whether the arm was right."""
-        task = self._progress.add_task(label, total=steps, accuracy="")
-        seen = right = 0
+    def add(self, label: str, steps: int, measure: Measure = RIGHT) -> Advance:
+        """Add a bar, and return its callback for each step, which takes its reward, or whether the arm was right."""
+        task = self._progress.add_task(label, total=steps, result="")
+        seen, total = 0, 0.0
 
-        def advance(was_right: bool) -> None:  # noqa: FBT001 - one value, and it has one meaning
-            nonlocal seen, right
+        def advance(earned: float) -> None:
+            nonlocal seen, total
             seen += 1
-            right += was_right
-            self._progress.update(task, advance=1, accuracy=f"{right / seen:.1%} right")
+            total += earned
+            self._progress.update(task, advance=1, result=_short(measure, total / seen))
 
         return advance
 
@@ -37,24 +38,25 @@ def step_bars(*, shown: bool | None = True) -> Iterator[StepBars]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[accuracy]}"),
+        TextColumn("{task.fields[result]}"),
     )
     with bars(*columns, TimeRemainingColumn(), shown=shown) as progress:
         yield StepBars(progress)
 
 
 @contextmanager
-def steps_bar(steps: int, *, shown: bool | None) -> Iterator[Advance]:
+def steps_bar(steps: int, *, shown: bool | None, measure: Measure = RIGHT) -> Iterator[Advance]:
     """Show the progress bar of one run; yields the callback for each step."""
     with step_bars(shown=shown) as all_bars:
-        yield all_bars.add("steps", steps)
+        yield all_bars.add("steps", steps, measure)
 
 
 @contextmanager
-def runs_bar(runs: int, *, shown: bool) -> Iterator[Callable[[str, str, float | None], None]]:
+def runs_bar(runs: int, *, shown: bool) -> Iterator[Callable[[str, str, float | None, Measure], None]]:
     """Show one bar over many runs, with the best method so far on each data set.
 
-    Yields the callback for each run, which takes the data set, the method and the accuracy (None where it failed).
+    Yields the callback for each run, which takes the data set, the method, the accuracy or mean reward (None where it
+    failed) and which of them it is.
     """
     columns = (
         TextColumn("runs"),
@@ -65,20 +67,25 @@ def runs_bar(runs: int, *, shown: bool) -> Iterator[Callable[[str, str, float | 
     )
     with bars(*columns, shown=shown) as progress:
         task = progress.add_task("runs", total=runs, best="")
-        seen: dict[str, dict[str, list[float]]] = {}
+        seen: dict[tuple[str, Measure], dict[str, list[float]]] = {}
 
-        def advance(dataset: str, method: str, accuracy: float | None) -> None:
-            if accuracy is not None:
-                seen.setdefault(dataset, {}).setdefault(method, []).append(accuracy)
+        def advance(dataset: str, method: str, result: float | None, measure: Measure) -> None:
+            if result is not None:
+                seen.setdefault((dataset, measure), {}).setdefault(method, []).append(result)
             progress.update(task, advance=1, best=_best_so_far(seen))
 
         yield advance
 
 
-def _best_so_far(seen: dict[str, dict[str, list[float]]]) -> str:
+def _short(measure: Measure, mean: float) -> str:
+    """Return "83.0% right" or "mean reward 0.884"."""
+    return measure.text(mean).replace(" %", "%")
+
+
+def _best_so_far(seen: dict[tuple[str, Measure], dict[str, list[float]]]) -> str:
     parts = []
-    for dataset, methods in seen.items():
+    for (dataset, measure), methods in seen.items():
         means = {method: sum(values) / len(values) for method, values in methods.items()}
         best = max(means, key=lambda method: means[method])
-        parts.append(f"{dataset}: {best} {means[best]:.1%}")
+        parts.append(f"{dataset}: {best} {_short(measure, means[best])}")
     return "  ".join(parts)

@@ -9,7 +9,7 @@ from taciturn.plotting import Curve, mean_curve
 
 def accuracy_curve(folder: Path, method: str, records: Sequence[RunRecord]) -> Curve:
     """Return the curve over runs of one method, as long as the shortest of them."""
-    return mean_curve(method, [read_correct(folder, record.id) for record in records])
+    return mean_curve(method, [read_correct(folder, record.id).astype(float) for record in records])
 
 
 def accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[Curve]:
@@ -18,4 +18,4 @@ def accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[Curve]:
     for record in records:
         by_method.setdefault(record.method, []).append(record)
     curves = [accuracy_curve(folder, method, group) for method, group in by_method.items()]
-    return sorted(curves, key=lambda curve: -curve.percent[-1])
+    return sorted(curves, key=lambda curve: -curve.mean[-1])

@@ -131,7 +131,7 @@ def _curves(folder: Path, records: list[RunRecord]) -> Iterator[str]:
 def _running(folder: Path, method: str, colour: int, group: list[RunRecord]) -> charts.Series:
     """Return the mean running accuracy over seeds, with a band of one standard deviation."""
     curve = accuracy_curve(folder, method, group)
-    return charts.Series(method, colour, curve.steps.astype(float), curve.percent, curve.deviation)
+    return charts.Series(method, colour, curve.steps.astype(float), curve.mean, curve.deviation)
 
 
 def _against_silence(records: list[RunRecord]) -> Iterator[str]:
