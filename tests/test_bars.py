@@ -1,6 +1,7 @@
 """Progress bars: for those who wait, after two seconds, in terminals and notebooks; never in scripts and pipes."""
 
 import io
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 import taciturn
+from rewards_kit import graded_data
 from taciturn import bars, system
 from taciturn.adapters.sklearn import PartialFitAgent
 from taciturn.bars import PATIENCE, PERIOD, Bars, NotebookBars
@@ -122,6 +124,14 @@ def test_an_evaluation_in_a_notebook_shows_one_bar_and_writes_no_lines(notebook,
     assert "87/87" in notebook.content["text/plain"]
     assert "% right" in notebook.content["text/plain"]
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_shows_the_mean_reward_where_rewards_are_graded(notebook):
+    stream = taciturn.Stream(graded_data())
+    trace = taciturn.evaluate(taciturn.LinUCB(arms=stream.arms), stream, progress=True)
+    (shown,) = re.findall(r"mean reward (0\.\d{3}) ", notebook.content["text/plain"])
+    assert float(shown) == pytest.approx(trace.mean_reward, abs=0.0006)
+    assert "right" not in notebook.content["text/plain"]
 
 
 def test_the_bar_over_runs_shows_the_best_method_of_each_data_set(notebook):

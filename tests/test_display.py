@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import taciturn
 from oracles.zoo import AGENTS, ARMS, contexts
+from rewards_kit import graded_data
 from taciturn.agents.base import BaseAgent
 from taciturn.client import RemoteAgent
 from taciturn.client.connection import Connection
@@ -185,6 +186,17 @@ def test_a_trace_shows_accuracy_silence_and_the_best_constant_arm():
         assert f"87 steps, {100 * trace.accuracy:.1f} % right" in shown
         assert "35 steps" in shown  # are silent
         assert f"{arm!r}, {100 * share:.1f} %" in shown
+
+
+def test_a_trace_of_graded_rewards_shows_their_mean_and_the_regret():
+    stream = taciturn.Stream(graded_data(), missing=0.4, seed=0)
+    trace = taciturn.evaluate(taciturn.LinUCB(arms=stream.arms, one_right_arm=False), stream)
+    arm, mean = stream.best_constant_arm
+    for shown in check_shown(trace):
+        assert f"60 steps, mean reward {trace.mean_reward:.3f}" in shown
+        assert f"{arm!r}, reward {mean:.3f}" in shown
+        assert f"{trace.regret:.1f}" in shown
+        assert "%" not in shown
 
 
 def test_an_explanation_lists_its_neighbors_in_html():

@@ -118,7 +118,8 @@ class Round:
 class LabelledStart:
     """The labelled rows at the start of a stream: K `contexts`, as the data set has them, and the right arm of each.
 
-    `edges` (E, 2) are pairs of their positions, or None where the data set has no graph.
+    There are none where every arm has a reward. `edges` (E, 2) are pairs of their positions, or None where the data set
+    has no graph.
     """
 
     contexts: Contexts
@@ -348,6 +349,7 @@ class Dataset(Displayed):
         facts["features"] = self._features_text()
         if self.edges is not None:
             facts["edges"] = str(len(self.edges))
+        facts |= {name: "for every arm" for name in ("rewards", "costs") if getattr(self, name) is not None}
         if self.source:
             facts["source"] = name_text(self.source)
         return Summary(f"Dataset {name_text(self.name)}: {len(self)} rows", facts)

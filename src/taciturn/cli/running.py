@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taciturn.cli.shared import errors, fail, lazy, out, print_json
-from taciturn.measures import RIGHT
+from taciturn.measures import RIGHT, measure_of
 
 if TYPE_CHECKING:
     from taciturn.experiments import progress, recorder, runner, spec
@@ -31,7 +31,8 @@ def run_experiments(
 
             def add_bar(run: "spec.Run") -> progress.Advance:
                 label = f"{run.dataset.name} {run.task.method} {run.task.missing} seed {run.task.seed}"
-                return bars.add(label, len(run.task.stream(run.dataset)))
+                stream = run.task.stream(run.dataset)
+                return bars.add(label, len(stream), measure_of(graded=stream.graded))
 
             records = list(runner.execute(runs, folder, command=command, on_step=add_bar, **options))
     else:

@@ -24,7 +24,7 @@ THREAD_VARIABLES = (
 MAX_ATTEMPTS = 2
 """How often a run is started before it counts as failed, where its worker process died each time."""
 
-OnStep = Callable[[bool], object]
+OnStep = Callable[[float], object]
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,23 @@ from taciturn.streams.settings import parse_setting
 
 
 class Silence(NamedTuple):
-    """Whether the reward of each step (T,) is missing if the arm chosen is wrong, and if it is right."""
+    """Which rewards are missing: that of a step whose draw, one of (T,), is below the probability of its reward.
 
-    if_wrong: NDArray[np.bool_]
-    if_right: NDArray[np.bool_]
+    The probability is `if_wrong` after a reward of 0 and `if_right` after a reward of 1, and linear in between.
+    """
+
+    draws: NDArray[np.float64]
+    if_wrong: float
+    if_right: float
+
+    def of(self, step: int, reward: float) -> bool:
+        """Whether the reward of a step is missing."""
+        return bool(self.draws[step] < (1.0 - reward) * self.if_wrong + reward * self.if_right)
+
+
+def _whatever_the_reward(silent: NDArray[np.bool_]) -> Silence:
+    """Silence at the given steps (T,)."""
+    return Silence(np.where(silent, 0.0, 1.0), 0.5, 0.5)
 
 
 def at_random(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -> Silence:
@@ -22,7 +35,7 @@ def at_random(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) ->
     steps = contexts.shape[0]
     silent = np.zeros(steps, bool)
     silent[rng.permutation(steps)[: round(rate * steps)]] = True
-    return Silence(silent, silent)
+    return _whatever_the_reward(silent)
 
 
 def by_context(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -> Silence:
@@ -41,18 +54,19 @@ def by_context(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -
         shift = (low + high) / 2
         low, high = (shift, high) if _sigmoid(2 * z + shift).mean() < rate else (low, shift)
     silent = rng.random(len(z)) < _sigmoid(2 * z + shift)
-    return Silence(silent, silent)
+    return _whatever_the_reward(silent)
 
 
 def by_reward(contexts: sp.csr_matrix, rate: float, rng: np.random.Generator) -> Silence:
     """Silence depends on the reward (missing not at random): it is more likely after a wrong than after a right arm.
 
     The probabilities are ``rate·(1 + d)`` after a wrong and ``rate·(1 − d)`` after a right arm, with
-    ``d = min(1, 1/rate − 1)/2``; they average to the rate for an agent that is right half of the time.
+    ``d = min(1, 1/rate − 1)/2``; they average to the rate for an agent that is right half of the time. After a reward r
+    between 0 and 1 the probability is ``rate·(1 + (1 − 2·r)·d)``.
     """
     tilt = min(1.0, 1.0 / rate - 1.0) / 2 if rate > 0 else 0.0
     draws = rng.random(contexts.shape[0])
-    return Silence(draws < rate * (1 + tilt), draws < rate * (1 - tilt))
+    return Silence(draws, rate * (1 + tilt), rate * (1 - tilt))
 
 
 def _sigmoid(z: NDArray[np.float64]) -> NDArray[np.float64]:

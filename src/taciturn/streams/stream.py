@@ -1,4 +1,4 @@
-"""A data set as an environment: contexts in random order, one labelled row per arm, rewards late or missing."""
+"""A data set as an environment: contexts in random order, rewards late or missing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +12,7 @@ from taciturn.display import Displayed, Summary, brief, counted, name_text, perc
 from taciturn.errors import InvalidData, UnknownArm
 from taciturn.streams.delay import draw_delays
 from taciturn.streams.missing import MECHANISMS, parse_missing
+from taciturn.streams.utilities import utilities
 from taciturn.validate import LARGEST_SEED, MANY, check_number
 
 
@@ -22,6 +23,10 @@ class Stream(Displayed):
     for which `respond` returns the reward 1 or 0, or None for silence. Iterating again, or over another stream with the
     same arguments, gives the same rounds.
 
+    Where the data set has a reward for every arm, rewards are graded: every row is a round, without a labelled start,
+    and `respond` returns the utility of the arm, ``clip(reward − cost_weight·c, 0, 1)``, where c is the logarithm of
+    the arm's mean cost, from 0 for the cheapest to 1 for the dearest.
+
     Arguments:
         dataset: what `load_dataset` returns.
         missing: the share of missing rewards and what they depend on: "mcar:0.5" or 0.5 (nothing), "context:0.5",
@@ -30,6 +35,7 @@ class Stream(Displayed):
         delay: how many decisions later a reward comes: 0, a number, or "geometric:20" or "uniform:20" with this mean;
             "half:20" delays a random half of the rewards by 20 on average and the rest not at all.
         steps: the maximal number of rounds; None for all.
+        cost_weight: how much costs count, from 0 to 1; for data sets with rewards and costs of every arm.
     """
 
     def __init__(
@@ -40,6 +46,7 @@ class Stream(Displayed):
         *,
         delay: float | str = 0,
         steps: int | None = None,
+        cost_weight: float = 0.0,
     ) -> None:
         self.mechanism, self.rate = parse_missing(missing)
         check_number("seed", seed, 0, LARGEST_SEED, whole=True)
@@ -47,28 +54,43 @@ class Stream(Displayed):
             check_number("steps", steps, 1, MANY, whole=True)
         self.dataset = dataset
         self.seed = int(seed)
-        arms = len(dataset.arms)
+        worth = utilities(dataset, cost_weight)
+        self.cost_weight = float(cost_weight)
+        self.graded = worth is not None
+        """Whether every arm has a reward from 0 to 1; otherwise one arm is right."""
+        # A generator for each purpose, so that the order does not depend on the mechanism; agents use purpose 1.
+        start_rng, order_rng, silence_rng, delay_rng = (
+            np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4, 5)
+        )
+        start = self._draw_start(start_rng)
+        self._n_labelled = len(start)
+        rest = order_rng.permutation(np.delete(np.arange(len(dataset.y)), start))
+        self.order = np.concatenate([start, rest[:steps]])
+        """The data set's row at each position of the stream, the labelled start first."""
+        self._sparse = self._matrix(self.order) if sp.issparse(dataset.contexts) else None
+        self._utilities = None if worth is None else worth[self.order]
+        self._truth = dataset.y[self.order] if self._utilities is None else self._utilities.argmax(axis=1)
+        self._index = {name: k for k, name in enumerate(dataset.arms)}
+        # Only silence by context looks at the contexts, and words take time to become a matrix.
+        rounds = self.order[self._n_labelled :]
+        matrix = self._matrix(rounds) if self.mechanism == "context" else sp.csr_matrix((len(self), 1))
+        self._silence = MECHANISMS[self.mechanism](matrix, self.rate, silence_rng)
+        self._delays = draw_delays(delay, len(self), delay_rng)
+        self._earlier_neighbors = None if dataset.edges is None else self._neighbors(dataset.edges)
+
+    def _draw_start(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return a random row of each arm, none where rewards are graded; raise unless rows are left for rounds."""
+        dataset, arms = self.dataset, len(self.dataset.arms)
+        if self.graded:
+            if len(dataset.y) == 0:
+                raise InvalidData(f"{dataset.name}: there are no rows")
+            return np.zeros(0, np.int64)
         absent = [dataset.arms[k] for k in np.flatnonzero(np.bincount(dataset.y, minlength=arms) == 0)]
         if absent:
             raise InvalidData(f"{dataset.name}: no row has the arm {absent[0]!r}; every arm needs a labelled row")
         if len(dataset.y) == arms:
             raise InvalidData(f"{dataset.name}: no rows are left after one labelled row for each of {arms} arms")
-        # A generator for each purpose, so that the order does not depend on the mechanism; agents use purpose 1.
-        start_rng, order_rng, silence_rng, delay_rng = (
-            np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4, 5)
-        )
-        start = np.array([start_rng.choice(np.flatnonzero(dataset.y == k)) for k in range(arms)])
-        rest = order_rng.permutation(np.delete(np.arange(len(dataset.y)), start))
-        self.order = np.concatenate([start, rest[:steps]])
-        """The data set's row at each position of the stream, the labelled start first."""
-        self._sparse = self._matrix(self.order) if sp.issparse(dataset.contexts) else None
-        self._truth = dataset.y[self.order]
-        self._index = {name: k for k, name in enumerate(dataset.arms)}
-        # Only silence by context looks at the contexts, and words take time to become a matrix.
-        matrix = self._matrix(self.order[arms:]) if self.mechanism == "context" else sp.csr_matrix((len(self), 1))
-        self._silence = MECHANISMS[self.mechanism](matrix, self.rate, silence_rng)
-        self._delays = draw_delays(delay, len(self), delay_rng)
-        self._earlier_neighbors = None if dataset.edges is None else self._neighbors(dataset.edges)
+        return np.array([rng.choice(np.flatnonzero(dataset.y == k)) for k in range(arms)])
 
     def _matrix(self, rows: NDArray[np.int64]) -> sp.csr_matrix:
         """Return rows of the data set as a CSR matrix with sorted columns."""
@@ -93,8 +115,10 @@ class Stream(Displayed):
             "missing": f"{self.mechanism}:{self.rate:g}",
             "delay": f"{self._delays.mean():.3g} decisions on average",
             "seed": str(self.seed),
-            "best constant arm": f"{brief(arm)}, {percent(share)}",
         }
+        if self.cost_weight:
+            facts["cost weight"] = f"{self.cost_weight:g}"
+        facts["best constant arm"] = f"{brief(arm)}, {f'reward {share:.3f}' if self.graded else percent(share)}"
         return Summary(f"Stream of {name_text(self.dataset.name)}: {len(self)} rounds", facts)
 
     @property
@@ -104,37 +128,58 @@ class Stream(Displayed):
 
     @property
     def truth(self) -> NDArray[np.int64]:
-        """The index of the right arm at each position; for evaluation only, agents must not see it."""
+        """The index of the right arm at each position, the first of several; for evaluation only."""
         return np.array(self._truth)
 
     @property
+    def best_rewards(self) -> NDArray[np.float64]:
+        """The reward of the best arm at each round (T,), 1 where one arm is right; for evaluation only."""
+        return np.ones(len(self)) if self._utilities is None else np.asarray(self._utilities.max(axis=1))
+
+    @property
     def best_constant_arm(self) -> tuple[Arm, float]:
-        """The arm that is right most often, and the share of rounds at which it is: a baseline for every agent."""
-        counts = np.bincount(self._truth[len(self.arms) :], minlength=len(self.arms))
-        best = int(np.argmax(counts))
-        return self.arms[best], float(counts[best] / len(self))
+        """The arm of the highest mean reward over the rounds, and that mean: a baseline for every agent.
+
+        Where one arm is right, that is the arm that is right most often, and the share of rounds at which it is.
+        """
+        if self._utilities is not None:
+            means = self._utilities.mean(axis=0)
+        else:
+            means = np.bincount(self._truth[self._n_labelled :], minlength=len(self.arms)) / len(self)
+        best = int(np.argmax(means))
+        return self.arms[best], float(means[best])
+
+    def share_right(self, arm: Arm) -> float:
+        """Return the share of rounds at which an `arm` is right; for evaluation only."""
+        k = self._arm_index(arm)
+        if self._utilities is not None:
+            return float((self._utilities[:, k] == self.best_rewards).mean())
+        return float((self._truth[self._n_labelled :] == k).mean())
 
     @property
     def start(self) -> LabelledStart:
-        """One labelled row per arm, at positions 0 to K−1: a matrix where the contexts are one, otherwise a list."""
-        arms = len(self.arms)
-        edges = None
+        """One labelled row per arm, at positions 0 to K−1: a matrix where the contexts are one, otherwise a list.
+
+        It is empty where rewards are graded.
+        """
+        rows, edges = self._n_labelled, None
         if self._earlier_neighbors is not None:
-            pairs = [(a, b) for b in range(arms) for a in self._earlier_neighbors[b]]
+            pairs = [(a, b) for b in range(rows) for a in self._earlier_neighbors[b]]
             edges = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        arms = list(self.arms[:rows])
         if self._sparse is not None:
-            return LabelledStart(self._sparse[:arms], list(self.arms), edges)
-        contexts = [self._context(position) for position in range(arms)]
-        is_matrix = isinstance(self.dataset.contexts, np.ndarray)
-        return LabelledStart(np.array(contexts) if is_matrix else contexts, list(self.arms), edges)
+            return LabelledStart(self._sparse[:rows], arms, edges)
+        if isinstance(self.dataset.contexts, np.ndarray):
+            return LabelledStart(self.dataset.contexts[self.order[:rows]], arms, edges)
+        return LabelledStart([self._context(position) for position in range(rows)], arms, edges)
 
     def __len__(self) -> int:
         """Return the number of rounds, without the labelled start."""
-        return len(self.order) - len(self.arms)
+        return len(self.order) - self._n_labelled
 
     def __iter__(self) -> Iterator[Round]:
         """Yield the rounds in order."""
-        for position in range(len(self.arms), len(self.order)):
+        for position in range(self._n_labelled, len(self.order)):
             neighbors = None if self._earlier_neighbors is None else self._earlier_neighbors[position]
             yield Round(position, self._context(position), neighbors)
 
@@ -148,19 +193,33 @@ class Stream(Displayed):
         parts = (values, columns, np.array([0, len(values)], np.int32))
         return sp.csr_matrix(parts, shape=(1, self._sparse.shape[1]))
 
-    def is_right(self, round: Round, arm: Arm) -> bool:
-        """Whether an `arm` is the right one in a `round`; for evaluation only."""
+    def _arm_index(self, arm: Arm) -> int:
         if arm not in self._index:
             raise UnknownArm(f"unknown arm {arm!r} (there are: {', '.join(map(str, self.arms[:20]))})")
-        return bool(self._truth[round.position] == self._index[arm])
+        return self._index[arm]
+
+    def is_right(self, round: Round, arm: Arm) -> bool:
+        """Whether no arm has a higher reward than an `arm` in a `round`; for evaluation only."""
+        k = self._arm_index(arm)
+        if self._utilities is None:
+            return bool(self._truth[round.position] == k)
+        worth = self._utilities[round.position]
+        return bool(worth[k] == worth.max())
+
+    def reward_of(self, round: Round, arm: Arm) -> float:
+        """Return the reward of an `arm` in a `round`, whether missing or not; for evaluation only."""
+        if self._utilities is None:
+            return float(self.is_right(round, arm))
+        return float(self._utilities[round.position, self._arm_index(arm)])
 
     def delay(self, round: Round) -> int:
         """Return how many decisions later the reward of this round comes."""
-        return int(self._delays[round.position - len(self.arms)])
+        return int(self._delays[round.position - self._n_labelled])
 
     def respond(self, round: Round, arm: Arm) -> float | None:
-        """Return the reward of an `arm` in a `round`: 1 (right), 0 (wrong) or None (silence)."""
-        right = self.is_right(round, arm)
-        step = round.position - len(self.arms)
-        silent = self._silence.if_right[step] if right else self._silence.if_wrong[step]
-        return None if silent else float(right)
+        """Return the reward of an `arm` in a `round`: 1 (right), 0 (wrong), from 0 to 1 where rewards are graded.
+
+        None is silence.
+        """
+        reward = self.reward_of(round, arm)
+        return None if self._silence.of(round.position - self._n_labelled, reward) else reward
