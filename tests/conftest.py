@@ -40,6 +40,8 @@ SLOW_TESTS = (
     "datasets/test_fetch.py",  # starts pip
     "experiments/test_runner.py",  # runs experiments
     "experiments/test_engines.py",  # starts and kills worker processes
+    "experiments/test_graded.py::test_every_method_runs_on_graded_rewards",  # runs experiments
+    "experiments/test_graded.py::test_records_have_rewards_regret_and_the_constant_arm",  # likewise
     "experiments/test_ray.py",  # starts Ray
     "experiments/test_reproduce.py",  # the report on the whole paper
     "features/test_scale.py",  # long runs of every agent

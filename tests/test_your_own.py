@@ -30,7 +30,7 @@ def test_the_page_works_word_for_word_in_an_empty_folder(tmp_path, monkeypatch):
     for code in blocks("python"):
         exec(compile(code, "your-own.md", "exec"), {"__name__": "page"})  # noqa: S102 - our own documentation
     commands = re.findall(r"^\$ taciturn (.*)", PAGE, re.MULTILINE)
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         ran = taciturn(tmp_path, *shlex.split(command.replace("--jobs 2", "--jobs 1")))
         assert ran.returncode == 0, f"{command}: {ran.stderr}"
@@ -39,3 +39,6 @@ def test_the_page_works_word_for_word_in_an_empty_folder(tmp_path, monkeypatch):
     assert {record.dataset for record in runs} == {"mine", "digits"}
     assert "prototypes:Prototypes" in {record.method for record in runs}
     assert all(record.error is None for record in runs)
+    routed = list(read_runs(Path("routing")))
+    assert sorted(record.method for record in routed) == ["linucb", "linucb", "viewucb", "viewucb"]
+    assert all(record.mean_reward > 0.4 and record.cost_weight == 0.2 for record in routed)

@@ -6,6 +6,12 @@ from taciturn.errors import TaciturnError
 from taciturn.experiments.spec import read_spec
 
 
+def test_a_file_can_have_a_cost_weight(tmp_path):
+    file = tmp_path / "spec.toml"
+    file.write_text('data = ["model-routing"]\nmethods = ["linucb"]\ncost_weight = 0.1\n')
+    assert read_spec(file) == {"data": ["model-routing"], "methods": ["linucb"], "cost_weight": 0.1}
+
+
 def test_a_file_is_read_as_fields_of_an_experiment(tmp_path):
     file = tmp_path / "spec.toml"
     file.write_text('data = ["digits", "cora"]\nmethods = "linucb"\nmissing = [0.5, "reward:0.2"]\nseeds = 3\n')
@@ -20,6 +26,8 @@ def test_a_file_is_read_as_fields_of_an_experiment(tmp_path):
         ('seeds = "three"', "Expected `int`, got `str` - at .*seeds"),
         ("preset = 3", "at .*preset"),
         ("seeds = true", "at .*seeds"),
+        ('cost_weight = "much"', "Expected `float`, got `str` - at .*cost_weight"),
+        ("cost_weight = true", "at .*cost_weight"),
         ("params = 3", "at .*params"),
         ("seeds = ", "not a TOML file"),
     ],

@@ -81,6 +81,10 @@ def run(
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="The number of seeds, from 0.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="The maximal number of rounds of each stream.")] = None,
+    cost_weight: Annotated[
+        float | None,
+        typer.Option(help="How much costs count, from 0 to 1; for data with a reward and a cost for every arm."),
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="The settings of a paper: paper.")] = None,
     scaling: Annotated[
         str | None,
@@ -101,6 +105,7 @@ def run(
         "delay": split(delay),
         "seeds": seeds,
         "steps": steps,
+        "cost_weight": cost_weight,
         "preset": preset,
         "scaling": scaling,
         "label": label,
@@ -133,6 +138,7 @@ def load_experiment(given: "spec.Spec") -> "spec.Experiment":
         preset=given.preset,
         params=given.params,
         steps=given.steps,
+        cost_weight=given.cost_weight,
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taciturn.cli.shared import errors, fail, lazy, out, print_json
-from taciturn.measures import RIGHT, measure_of
+from taciturn.measures import measure_of
 
 if TYPE_CHECKING:
     from taciturn.experiments import progress, recorder, runner, spec
@@ -25,7 +25,8 @@ def run_experiments(
 ) -> "list[RunRecord]":
     """Run experiments, with a progress bar for each run or one for all; returns records in the experiments' order."""
     command = shlex.join(["taciturn", *sys.argv[1:]])
-    runs = list({run.id: run for experiment in experiments for run in spec.expand(experiment)}.values())
+    expanded = [run for experiment in experiments for run in spec.expand(experiment, on_left_out=_print_left_out)]
+    runs = list({run.id: run for run in expanded}.values())
     if jobs == 1 and options.get("engine") != "ray":
         with progress.step_bars(shown=not quiet) as bars:
 
@@ -40,13 +41,17 @@ def run_experiments(
             records = []
             for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
                 records.append(record)
-                advance(record.dataset, record.method, record.accuracy, RIGHT)
+                advance(record.dataset, record.method, record.result, record.measure)
     order = {run.id: i for i, run in enumerate(runs)}
     others = {record.id for record in recorder.read_runs(folder)} - set(order)
     if others and not quiet:
         message = f"{folder} also holds {len(others)} runs of other experiments; they are kept"
         errors.print(message, style="dim", soft_wrap=True, highlight=False)
     return sorted(records, key=lambda record: order[record.id])
+
+
+def _print_left_out(reason: str) -> None:
+    errors.print(f"left out: {reason}", style="yellow", soft_wrap=True, markup=False, highlight=False)
 
 
 def show(records: "list[RunRecord]", *, as_json: bool) -> None:

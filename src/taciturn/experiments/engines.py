@@ -29,11 +29,15 @@ OnStep = Callable[[float], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run: a trace, the best constant arm and the peak memory; or an error without them."""
+    """The result of a run: a trace, the best constant arm and the peak memory; or an error without them.
+
+    `constant_reward` is None where one arm is right.
+    """
 
     trace: Trace | None = None
     constant_arm: str = ""
     constant_accuracy: float = 0.0
+    constant_reward: float | None = None
     peak_memory_mb: float | None = None
     error: str | None = None
     details: str | None = None
@@ -47,8 +51,9 @@ def run_task(task: RunTask, dataset: Dataset, on_step: OnStep | None = None) -> 
         gc.collect()  # an agent and its lifecycle refer to each other: free the last one before memory is measured
         peak_memory.reset_peak()
         trace = evaluate(agent, stream, progress=on_step or False)
-        arm, share = stream.best_constant_arm
-        return Outcome(trace, str(arm), share, peak_memory.peak_mb())
+        memory = peak_memory.peak_mb()
+        arm, mean = stream.best_constant_arm
+        return Outcome(trace, str(arm), stream.share_right(arm), mean if stream.graded else None, memory)
     except Exception as error:  # noqa: BLE001 - see above
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return Outcome(error=reason, details=traceback.format_exc())

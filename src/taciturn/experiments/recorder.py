@@ -10,6 +10,7 @@ import numpy as np
 
 from taciturn.contracts import Trace
 from taciturn.errors import TaciturnError
+from taciturn.measures import Measure, measure_of
 from taciturn.system import atomic_write, flush
 
 RUNS, TRACES, COMMANDS = "runs.jsonl", "traces", "commands.txt"
@@ -39,6 +40,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     often on this stream, and `constant_accuracy` the share of steps at which it is right. `accuracy` is None where the
     run failed; `error` then holds one line and `details` the traceback. `cut_short` says that `steps` left out a part
     of the stream.
+
+    Where every arm has a reward, `mean_reward` and `regret` are the run's, `constant_reward` the mean reward of the
+    constant arm, which is the one where that is highest, and `cost_weight` says how much costs counted. Where one arm
+    is right, the first three are None.
     """
 
     id: str
@@ -62,6 +67,25 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     cut_short: bool = False
     error: str | None = None
     details: str | None = None
+    mean_reward: float | None = None
+    regret: float | None = None
+    constant_reward: float | None = None
+    cost_weight: float = 0.0
+
+    @property
+    def data_key(self) -> tuple[str, float, str]:
+        """What results must share to be compared: the data, how much costs counted, and the measure."""
+        return self.fingerprint, self.cost_weight, self.measure.name
+
+    @property
+    def measure(self) -> Measure:
+        """What runs on this data are compared by."""
+        return measure_of(graded=self.mean_reward is not None)
+
+    @property
+    def result(self) -> float | None:
+        """The mean reward where every arm has a reward, otherwise the accuracy; None where the run failed."""
+        return self.accuracy if self.mean_reward is None else self.mean_reward
 
     @property
     def missing_setting(self) -> Setting:
@@ -126,6 +150,7 @@ class Recorder:
 
 
 def _write_trace(path: Path, trace: Trace) -> None:
+    graded: dict[str, Any] = {"earned": trace.earned, "best_earned": trace.best_earned} if trace.graded else {}
     with path.open("wb") as file:  # given a path, numpy would append .npz to it
         np.savez_compressed(
             file,
@@ -134,6 +159,7 @@ def _write_trace(path: Path, trace: Trace) -> None:
             rewards=trace.rewards,
             correct=trace.correct,
             step_seconds=trace.step_seconds,
+            **graded,
         )
 
 
@@ -172,3 +198,9 @@ def read_correct(folder: Path, id: str) -> np.ndarray[tuple[int], np.dtype[np.bo
     """Return whether each step of a run was right (T,)."""
     with np.load(folder / TRACES / f"{id}.npz", allow_pickle=False) as arrays:
         return np.asarray(arrays["correct"])
+
+
+def read_earned(folder: Path, id: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return what each step of a run earned (T,): the reward of its arm, 1 or 0 where one arm is right."""
+    with np.load(folder / TRACES / f"{id}.npz", allow_pickle=False) as arrays:
+        return np.asarray(arrays["earned" if "earned" in arrays else "correct"], np.float64)

@@ -84,7 +84,8 @@ def default_jobs() -> int:
 
 def _record(run: Run, outcome: Outcome) -> RunRecord:
     """Return the record of a run."""
-    trace, task = outcome.trace, run.task
+    trace, task, graded = outcome.trace, run.task, run.dataset.rewards is not None
+    labelled = 0 if graded else len(run.dataset.arms)
     return RunRecord(
         id=run.id,
         dataset=run.dataset.name,
@@ -104,9 +105,13 @@ def _record(run: Run, outcome: Outcome) -> RunRecord:
         seconds=trace.seconds if trace else 0.0,
         peak_memory_mb=outcome.peak_memory_mb,
         versions=_versions(),
-        cut_short=task.steps is not None and task.steps < len(run.dataset.y) - len(run.dataset.arms),
+        cut_short=task.steps is not None and task.steps < len(run.dataset) - labelled,
         error=outcome.error,
         details=outcome.details,
+        mean_reward=trace.mean_reward if graded and trace else None,
+        regret=trace.regret if graded and trace else None,
+        constant_reward=outcome.constant_reward,
+        cost_weight=task.cost_weight,
     )
 
 

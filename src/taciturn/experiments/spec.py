@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
@@ -13,13 +13,15 @@ from typing import Any
 
 import msgspec
 
-from taciturn.contracts import Agent, Dataset
+from taciturn.contracts import Agent, Dataset, FullFeedbackAgent
 from taciturn.errors import TaciturnError
+from taciturn.experiments.evaluate import told_the_right_arm
 from taciturn.experiments.recorder import Setting, run_id
 from taciturn.registry import import_agent, is_import_path, make, preset_file, unknown_name
 from taciturn.streams.delay import parse_delay
 from taciturn.streams.missing import parse_missing
 from taciturn.streams.stream import Stream
+from taciturn.validate import check_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,9 @@ class Experiment:
         preset: the settings of a paper.
         params: parameters for all methods, which take precedence over the preset.
         steps: the maximal number of rounds of each stream.
+        cost_weight: how much costs count, as `Stream` takes it.
+
+    Where a data set has a reward for every arm, agents get ``one_right_arm=False`` unless `params` say otherwise.
     """
 
     datasets: Sequence[Dataset]
@@ -44,6 +49,7 @@ class Experiment:
     preset: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
     steps: int | None = None
+    cost_weight: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +64,26 @@ class RunTask:
     preset: str | None
     params: dict[str, Any]
     steps: int | None
+    cost_weight: float = 0.0
 
     def stream(self, dataset: Dataset) -> Stream:
         """Return the stream of this run."""
-        return Stream(dataset, self.missing, self.seed, delay=self.delay, steps=self.steps)
+        options: dict[str, Any] = {"delay": self.delay, "steps": self.steps, "cost_weight": self.cost_weight}
+        return Stream(dataset, self.missing, self.seed, **options)
 
     def agent(self, dataset: Dataset) -> Agent:
-        """Return a fresh agent with the seed of its stream."""
-        return make(self.method, arms=dataset.arms, preset=self.preset, seed=self.seed, **self.params)
+        """Return a fresh agent with the seed of its stream; where every arm has a reward, several can be good."""
+        params = self.params
+        if dataset.rewards is not None and _takes(self.method, "one_right_arm"):
+            params = {"one_right_arm": False} | params
+        return make(self.method, arms=dataset.arms, preset=self.preset, seed=self.seed, **params)
+
+
+def _takes(method: str, parameter: str) -> bool:
+    """Whether an agent can be made with a parameter: all named ones, and those at import paths that name it."""
+    if not is_import_path(method):
+        return True
+    return parameter in inspect.signature(import_agent(method)).parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +108,11 @@ class Run:
     def id(self) -> str:
         """A hash: equal for equal runs, different for any other."""
         task = self.task
+        determinants: dict[str, Any] = {}  # of data with a reward for every arm: other runs keep their ids
+        if self.dataset.rewards is not None:
+            determinants["rewards"] = "of every arm"
+        if task.cost_weight:
+            determinants["cost_weight"] = task.cost_weight
         return run_id(
             fingerprint=task.fingerprint,
             method=task.method,
@@ -100,6 +123,7 @@ class Run:
             seed=task.seed,
             steps=task.steps,
             taciturn=version("taciturn"),
+            **determinants,
         )
 
 
@@ -111,8 +135,13 @@ def _source_hash(method: str) -> str | None:
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None
 
 
-def expand(experiment: Experiment) -> list[Run]:
-    """Return the runs of an experiment, each once; raise for wrong names and values before anything runs."""
+def expand(experiment: Experiment, *, on_left_out: Callable[[str], object] | None = None) -> list[Run]:
+    """Return the runs of an experiment, each once; raise for wrong names and values before anything runs.
+
+    A method that is told the right arm, as oracle-full is, cannot run where every arm has a reward. Such a combination
+    is left out, and `on_left_out` called with the reason; without it, or where no other runs are left, it raises.
+    """
+    check_number("cost_weight", experiment.cost_weight, 0, 1)
     by_fingerprint = {dataset.fingerprint: dataset for dataset in experiment.datasets}
     axes = product(by_fingerprint, experiment.missing, experiment.delay, experiment.methods, experiment.seeds)
     runs = []
@@ -126,11 +155,28 @@ def expand(experiment: Experiment) -> list[Run]:
             preset=experiment.preset,
             params=experiment.params,
             steps=experiment.steps,
+            cost_weight=float(experiment.cost_weight),  # 1 and 1.0 are equal
         )
         runs.append(Run(task, by_fingerprint[fingerprint]))
     for run in runs[:: len(experiment.seeds)]:
         run.task.stream(run.dataset)  # raises for data and settings that fail with any seed
-    return list({run.id: run for run in runs}.values())
+    return list({run.id: run for run in _possible(runs, on_left_out)}.values())
+
+
+def _possible(runs: list[Run], on_left_out: Callable[[str], object] | None) -> list[Run]:
+    """Return the runs without those of agents that need a right arm on data without one; see `expand`."""
+    reasons: dict[tuple[str, str], str | None] = {}
+    for run in runs:
+        key = (run.task.fingerprint, run.task.method)
+        if key not in reasons:
+            impossible = run.dataset.rewards is not None and isinstance(run.task.agent(run.dataset), FullFeedbackAgent)
+            reasons[key] = told_the_right_arm(run.task.method, run.dataset) if impossible else None
+    left_out = [reason for reason in reasons.values() if reason is not None]
+    if left_out and (on_left_out is None or len(left_out) == len(reasons)):
+        raise TaciturnError(left_out[0])
+    for reason in left_out:
+        on_left_out(reason)  # type: ignore[misc]  # None has raised
+    return [run for run in runs if reasons[run.task.fingerprint, run.task.method] is None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +197,7 @@ class Spec:
     label: str | None = None
     edges: str | None = None
     steps: int | None = None
+    cost_weight: float = 0.0
 
     @property
     def row_scaling(self) -> str:
