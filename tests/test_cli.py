@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cli_kit import taciturn
+from rewards_kit import graded_data
 from taciturn.datasets import catalog
 from taciturn.experiments.recorder import RUNS, read_runs
 
@@ -169,7 +170,98 @@ def test_demo_runs_five_methods_and_draws_a_figure(tmp_path, monkeypatch):
     assert (tmp_path / "demo" / "running-accuracy.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.fixture
+def rewards_file(tmp_path):
+    """A file with a reward and a cost for every arm."""
+    data = graded_data()
+    np.savez(tmp_path / "routing.npz", X=data.contexts, rewards=data.rewards, costs=data.costs, arms=data.arms)
+    return tmp_path / "routing.npz"
+
+
+def test_rewards_and_costs_of_every_arm_from_file_to_report(rewards_file, tmp_path):
+    run = ["run", "--data", rewards_file, "--methods", "linucb,viewucb", "--seeds", 2, "--out", "o", "--jobs", 1]
+    shown = taciturn(tmp_path, *run)
+    assert shown.returncode == 0, shown.stderr
+    assert "mean reward" in shown.stdout
+    assert "regret" in shown.stdout
+    weighed = json.loads(taciturn(tmp_path, *run, "--cost-weight", ".3", "--json").stdout)
+    assert {record["cost_weight"] for record in weighed} == {0.3}
+    plain = json.loads(taciturn(tmp_path, *run, "--json").stdout)
+    assert [record["cost_weight"] for record in plain] == [0.0] * 4
+    assert len(list(read_runs(tmp_path / "o"))) == 8, "each cost weight once, and neither again"
+    assert {record["constant_arm"] for record in plain} == {"dear"}
+    assert {record["constant_arm"] for record in weighed} == {"cheap"}
+    data = graded_data()
+    for record in plain:
+        assert record["constant_reward"] == pytest.approx(data.rewards[:, 2].mean())
+        assert record["mean_reward"] + record["regret"] / 60 == pytest.approx(data.rewards.max(axis=1).mean())
+        assert record["params"]["one_right_arm"] is False
+        assert (
+            f"{np.mean([one['mean_reward'] for one in plain if one['method'] == record['method']]):.3f} ±"
+            in shown.stdout
+        )
+    assert f"{data.rewards[:, 2].mean():.3f} ± 0.000" in shown.stdout
+    report = taciturn(tmp_path, "report", "o")
+    assert report.returncode == 0, report.stderr
+    assert "routing, cost weight 0.3" in (tmp_path / "o" / "tables.md").read_text(encoding="utf-8")
+
+
+def test_a_cost_weight_can_stand_in_the_file_of_an_experiment(rewards_file, tmp_path):
+    (tmp_path / "spec.toml").write_text(f'data = "{rewards_file}"\nmethods = "linucb"\nseeds = 1\ncost_weight = 1\n')
+    arguments = ["run", "spec.toml", "--out", "o", "--jobs", 1, "--json"]
+    (record,) = json.loads(taciturn(tmp_path, *arguments).stdout)
+    assert record["cost_weight"] == 1.0
+    (record,) = json.loads(taciturn(tmp_path, *arguments, "--cost-weight", "0").stdout)
+    assert record["cost_weight"] == 0.0
+
+
+def test_a_method_that_needs_the_right_arm_is_left_out_with_one_line(rewards_file, tmp_path):
+    run = ["run", "--data", rewards_file, "--seeds", 1, "--out", "o", "--jobs", 1, "--json"]
+    result = taciturn(tmp_path, *run, "--methods", "linucb,oracle-full")
+    assert result.returncode == 0
+    assert [record["method"] for record in json.loads(result.stdout)] == ["linucb"]
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("left out: oracle-full is told the right arm after every decision; routing has a reward")
+    alone = taciturn(tmp_path, *run, "--methods", "oracle-full")
+    assert alone.returncode == 2
+    assert alone.stderr.startswith("taciturn: oracle-full is told the right arm")
+    assert len(alone.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "weight", "message"),
+    [
+        ({}, "2", "cost_weight=2.0 is not allowed; a number from 0 to 1 is"),
+        ({}, "nan", "cost_weight=nan is not allowed"),
+        ({}, "much", "Invalid value for '--cost-weight'"),
+        ({"costs": None}, ".1", "bad: cost_weight=0.1 needs rewards and costs of every arm; there are no costs"),
+        ({"costs": -1.0}, ".1", "bad: costs of row 0, arm 0 are -1"),
+        ({"rewards": np.nan}, "0", "bad: rewards of row 0, arm 0 are nan; from 0 to 1 is allowed"),
+    ],
+)
+def test_wrong_rewards_costs_and_weights_are_one_line(tmp_path, changes, weight, message):
+    data = graded_data()
+    arrays = {"X": data.contexts, "rewards": data.rewards, "costs": data.costs, "arms": data.arms}
+    for name, value in changes.items():
+        arrays[name] = None if value is None else np.full((60, 3), value)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    np.savez(folder / "bad.npz", **{name: array for name, array in arrays.items() if array is not None})
+    (tmp_path / "here").mkdir()
+    run = ["run", "--data", folder / "bad.npz", "--methods", "linucb", "--out", "o", "--cost-weight", weight]
+    result = taciturn(tmp_path / "here", *run)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stdout == ""
+    assert not list((tmp_path / "here").iterdir()), "nothing was written"
+
+
 BAD = {
+    "costs of none": (
+        ["run", "--data", "digits", "--methods", "linucb", "--cost-weight", ".1", "--out", "o"],
+        "digits: cost_weight=0.1 needs rewards and costs of every arm; there are no rewards",
+    ),
     "no such command": (["rn"], "No such command"),
     "missing option": (["run", "--methods", "linucb"], "--data is missing or empty"),
     "unknown method": (["run", "--data", "digits", "--methods", "linucbb", "--out", "o"], "did you mean 'linucb'"),

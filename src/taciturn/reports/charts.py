@@ -55,8 +55,10 @@ class _Scale:
         return [float(round(tick, 10)) + 0.0 for tick in np.arange(first, self._high, step)]
 
 
-def chart(series: Sequence[Series], *, title: str, x_label: str, y_label: str, log_x: bool = False) -> str:
-    """Return the SVG of lines or marks, each labelled with its name and last value at the right."""
+def chart(
+    series: Sequence[Series], *, title: str, x_label: str, y_label: str, digits: int = 1, log_x: bool = False
+) -> str:
+    """Return the SVG of lines or marks, each labelled with its name and last value, to so many digits, at the right."""
     xs = np.concatenate([s.x for s in series])
     ys = np.concatenate([edge for s in series for edge in (s.y, *_band(s))])
     x_scale = _Scale(xs, LEFT, WIDTH - RIGHT, log=log_x)
@@ -70,7 +72,7 @@ def chart(series: Sequence[Series], *, title: str, x_label: str, y_label: str, l
     ]
     heights = _spread_out([float(y_scale(s.y[-1:])[0]) for s in series], 15.0)
     for one, height in zip(series, heights, strict=True):
-        text = escape(f"{one.label} {one.y[-1]:.1f}")
+        text = escape(f"{one.label} {one.y[-1]:.{digits}f}")
         parts.append(f'<text class="f{one.colour}" x="{WIDTH - RIGHT + 8}" y="{height + 4:.1f}">{text}</text>')
     return "".join(parts) + "</svg>"
 

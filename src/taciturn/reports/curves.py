@@ -1,19 +1,19 @@
-"""Running accuracy over the steps of runs, for charts and figures."""
+"""Running accuracy, or mean reward, over the steps of runs, for charts and figures."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from taciturn.experiments.recorder import RunRecord, read_correct
+from taciturn.experiments.recorder import RunRecord, read_earned
 from taciturn.plotting import Curve, mean_curve
 
 
 def accuracy_curve(folder: Path, method: str, records: Sequence[RunRecord]) -> Curve:
     """Return the curve over runs of one method, as long as the shortest of them."""
-    return mean_curve(method, [read_correct(folder, record.id).astype(float) for record in records])
+    return mean_curve(method, [read_earned(folder, record.id) for record in records], records[0].measure)
 
 
 def accuracy_curves(folder: Path, records: Sequence[RunRecord]) -> list[Curve]:
-    """Return one curve per method, the most accurate at the last step first."""
+    """Return one curve per method of a data set and setting, the highest at the last step first."""
     by_method: dict[str, list[RunRecord]] = {}
     for record in records:
         by_method.setdefault(record.method, []).append(record)

@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from taciturn.experiments.recorder import RunRecord
 from taciturn.plotting import Curve, draw_curves
 from taciturn.reports.curves import accuracy_curves
-from taciturn.reports.tables import dataset_labels, setting_text
+from taciturn.reports.tables import data_labels, setting_text
 
 
 def write_figures(folder: Path, records: Sequence[RunRecord]) -> list[Path]:
     """Write ``figures/*.svg`` and ``*.png``, the running accuracy for each data set and setting; return the files."""
     groups: dict[str, list[RunRecord]] = {}
-    labels = dataset_labels(records)
+    labels = data_labels(records)
     for record in records:
-        groups.setdefault(f"{labels[record.fingerprint]}, {setting_text(record)} silent", []).append(record)
+        groups.setdefault(f"{labels[record.data_key]}, {setting_text(record)} silent", []).append(record)
     (folder / "figures").mkdir(exist_ok=True)
     written = []
     for title, group in groups.items():

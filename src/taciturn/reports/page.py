@@ -6,11 +6,13 @@ from html import escape
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from taciturn.errors import TaciturnError
 from taciturn.experiments.recorder import RunRecord, latest_runs, read_commands
+from taciturn.measures import REWARD, RIGHT, Measure
 from taciturn.reports import charts, paper, ranks, tables
 from taciturn.reports.curves import accuracy_curve
 from taciturn.system import atomic_write
@@ -23,14 +25,15 @@ def write_report(folder: Path) -> Path:
     rows = tables.accuracy_rows(good)
     atomic_write(folder / "tables.md", tables.accuracy_markdown(rows).encode())
     atomic_write(folder / "tables.tex", tables.accuracy_latex(rows).encode())
+    results = _results(good)
     parts = [
         _section("Summary", _summary(records, rows)),
-        _section("Accuracy", sortable(tables.HEADER, tables.row_texts(rows))),
+        _section(results.capitalize(), sortable(tables.header(rows), tables.row_texts(rows))),
         *_paper_sections(good),
         _section("Significance", _significance(good)),
-        _section("Running accuracy", "".join(_curves(folder, good))),
-        _section("Accuracy against silence", "".join(_against_silence(good))),
-        _section("Accuracy against time", "".join(_against_time(good))),
+        _section(f"Running {results}", "".join(_curves(folder, good))),
+        _section(f"{results.capitalize()} against silence", "".join(_against_silence(good))),
+        _section(f"{results.capitalize()} against time", "".join(_against_time(good))),
         *_spaces(folder),
         _section("Runs", _runs(records)),
         _section("Provenance", _provenance(folder, records)),
@@ -53,6 +56,12 @@ def finished_runs(folder: Path) -> list[RunRecord]:
     return good
 
 
+def _results(records: list[RunRecord]) -> str:
+    """Return what there is in these results, for headings."""
+    names = {RIGHT: "accuracy", REWARD: "mean reward"}
+    return " and ".join(names[measure] for measure in names if measure in {record.measure for record in records})
+
+
 def _section(title: str, body: str) -> str:
     name = "".join(letter if letter.isalnum() else "-" for letter in title.lower()).strip("-")
     return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>{body}</section>' if body else ""
@@ -70,7 +79,8 @@ def sortable(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def _summary(records: list[RunRecord], rows: list[tables.Row]) -> str:
     failed = sum(record.error is not None for record in records)
     items = "".join(
-        f"<li>{escape(f'{row.label}, {row.silent} silent')}: <b>{escape(row.method)}</b>, {row.mean:.1f} % right</li>"
+        f"<li>{escape(f'{row.label}, {row.silent} silent')}: <b>{escape(row.method)}</b>, "
+        f"{row.measure.text(row.mean / row.measure.scale)}</li>"
         for row in tables.best_rows(rows).values()
     )
     failures = f' <strong class="bad">{failed} runs failed; see below.</strong>' if failed else ""
@@ -97,9 +107,10 @@ def _significance(records: list[RunRecord]) -> str:
         )
     pairs = [[t.better, t.worse, f"{t.difference:.1f}", f"{t.p:.2g}"] for t in ranks.paired_tests(records)]
     if pairs:
+        hundredths = " (of mean rewards, in hundredths)" if any(record.measure == REWARD for record in records) else ""
         parts.append(
             "<p>Pairs of methods over runs with the same data, setting and seed: the mean difference in percentage "
-            "points, and the p-value of Wilcoxon's signed-rank test after Holm's correction.</p>"
+            f"points{hundredths}, and the p-value of Wilcoxon's signed-rank test after Holm's correction.</p>"
             + sortable(("better", "than", "points", "p"), pairs)
         )
     return "".join(parts)
@@ -107,10 +118,10 @@ def _significance(records: list[RunRecord]) -> str:
 
 def _groups(records: list[RunRecord]) -> dict[tuple[str, str], dict[str, list[RunRecord]]]:
     """Return the runs by data set and setting as text, then by method."""
-    labels = tables.dataset_labels(records)
+    labels = tables.data_labels(records)
     groups: dict[tuple[str, str], dict[str, list[RunRecord]]] = {}
     for record in records:
-        key = (labels[record.fingerprint], tables.setting_text(record))
+        key = (labels[record.data_key], tables.setting_text(record))
         groups.setdefault(key, {}).setdefault(record.method, []).append(record)
     return groups
 
@@ -124,33 +135,44 @@ def _curves(folder: Path, records: list[RunRecord]) -> Iterator[str]:
     colours = _colours(records)
     for (dataset, silent), methods in _groups(records).items():
         series = [_running(folder, method, colours[method], group) for method, group in methods.items()]
-        title = f"{dataset}, {silent} silent"
-        yield _figure(charts.chart(series, title=title, x_label="decisions", y_label="right so far (%)"), title)
+        title, measure = f"{dataset}, {silent} silent", _measure(methods)
+        labels: dict[str, Any] = {"x_label": "decisions", "y_label": measure.running, "digits": measure.digits}
+        yield _figure(charts.chart(series, title=title, **labels), title)
+
+
+def _measure(methods: dict[str, list[RunRecord]]) -> Measure:
+    """Return the measure of the runs of one data set."""
+    return next(iter(methods.values()))[0].measure
+
+
+def _mean_result(group: list[RunRecord]) -> float:
+    """Return the mean result over seeds, as large as it is shown."""
+    return float(np.mean([record.measure.scale * (record.result or 0.0) for record in group]))
 
 
 def _running(folder: Path, method: str, colour: int, group: list[RunRecord]) -> charts.Series:
-    """Return the mean running accuracy over seeds, with a band of one standard deviation."""
+    """Return the mean running accuracy or reward over seeds, with a band of one standard deviation."""
     curve = accuracy_curve(folder, method, group)
     return charts.Series(method, colour, curve.steps.astype(float), curve.mean, curve.deviation)
 
 
 def _against_silence(records: list[RunRecord]) -> Iterator[str]:
     colours = _colours(records)
-    points: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    points: dict[tuple[str, str, Measure], dict[str, list[tuple[float, float]]]] = {}
     for (dataset, _), methods in _groups(records).items():
         for method, group in methods.items():
             mechanism, rate = group[0].missing_setting
-            mean = float(np.mean([100 * (record.accuracy or 0.0) for record in group]))
-            key = (dataset, f"{mechanism}, delay {group[0].delay}")
-            points.setdefault(key, {}).setdefault(method, []).append((100 * rate, mean))
-    for (dataset, kind), methods_here in points.items():
+            key = (dataset, f"{mechanism}, delay {group[0].delay}", group[0].measure)
+            points.setdefault(key, {}).setdefault(method, []).append((100 * rate, _mean_result(group)))
+    for (dataset, kind, measure), methods_here in points.items():
         if all(len(line) < 2 for line in methods_here.values()):
             continue
         series = [
             charts.Series(method, colours[method], *np.array(sorted(at)).T) for method, at in methods_here.items()
         ]
         title = f"{dataset} ({kind})"
-        yield _figure(charts.chart(series, title=title, x_label="silent (%)", y_label="right (%)"), title)
+        labels: dict[str, Any] = {"x_label": "silent (%)", "y_label": measure.axis, "digits": measure.digits}
+        yield _figure(charts.chart(series, title=title, **labels), title)
 
 
 def _against_time(records: list[RunRecord]) -> Iterator[str]:
@@ -159,11 +181,11 @@ def _against_time(records: list[RunRecord]) -> Iterator[str]:
         series = []
         for method, group in methods.items():
             per_step = np.array([1000 * np.mean([record.seconds / record.steps for record in group])])
-            mean = np.array([np.mean([100 * (record.accuracy or 0.0) for record in group])])
+            mean = np.array([_mean_result(group)])
             series.append(charts.Series(method, colours[method], per_step, mean, line=False))
-        title = f"{dataset}, {silent} silent"
-        svg = charts.chart(series, title=title, x_label="milliseconds per step", y_label="right (%)", log_x=True)
-        yield _figure(svg, title)
+        title, measure = f"{dataset}, {silent} silent", _measure(methods)
+        labels: dict[str, Any] = {"x_label": "milliseconds per step", "y_label": measure.axis, "digits": measure.digits}
+        yield _figure(charts.chart(series, title=title, log_x=True, **labels), title)
 
 
 def _figure(svg: str, caption: str) -> str:
@@ -185,7 +207,9 @@ def _spaces(folder: Path) -> Iterator[str]:
 
 
 def _runs(records: list[RunRecord]) -> str:
-    header = ("data", "method", "missing", "delay", "seed", "right", "steps", "seconds", "MB", "scaling", "id", "error")
+    names = ["mean_reward", "regret", "cost_weight"] if any(record.measure == REWARD for record in records) else []
+    header = ["data", "method", "missing", "delay", "seed", "right", *(name.replace("_", " ") for name in names)]
+    header += ["steps", "seconds", "MB", "scaling", "id", "error"]
     lines = [
         [
             record.dataset,
@@ -194,6 +218,7 @@ def _runs(records: list[RunRecord]) -> str:
             record.delay,
             str(record.seed),
             "" if record.accuracy is None else f"{100 * record.accuracy:.2f}",
+            *("" if getattr(record, name) is None else f"{getattr(record, name):.4g}" for name in names),
             str(record.steps),
             f"{record.seconds:.2f}",
             "" if record.peak_memory_mb is None else f"{record.peak_memory_mb:.0f}",

@@ -1,6 +1,6 @@
 """Tests of significance: mean ranks over settings, and paired tests between methods."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ class Ranking(NamedTuple):
 class PairedTest(NamedTuple):
     """Two methods over paired runs: the mean difference in percentage points, and Wilcoxon's p after Holm's correction.
 
-    `better` is the method with the higher mean.
+    Of mean rewards, which are from 0 to 1, the points are hundredths. `better` is the method with the higher mean.
     """
 
     better: str
@@ -36,12 +36,12 @@ class PairedTest(NamedTuple):
 
 
 def _blocks(records: Sequence[RunRecord]) -> tuple[list[str], np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
-    """Return the methods, and their mean accuracy over seeds (blocks, methods) on settings that all of them ran on."""
-    cells: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+    """Return the methods, and their mean result over seeds (blocks, methods) on settings that all of them ran on."""
+    cells: dict[tuple[Hashable, str, str], dict[str, list[float]]] = {}
     for record in records:
-        if record.accuracy is not None:
-            block = cells.setdefault((record.fingerprint, record.missing, record.delay), {})
-            block.setdefault(record.method, []).append(100 * record.accuracy)
+        if record.result is not None:
+            block = cells.setdefault((record.data_key, record.missing, record.delay), {})
+            block.setdefault(record.method, []).append(100 * record.result)
     methods = sorted({method for block in cells.values() for method in block})
     complete = [block for block in cells.values() if len(block) == len(methods)]
     return methods, np.array([[np.mean(block[method]) for method in methods] for block in complete])
@@ -65,15 +65,15 @@ def ranking(records: Sequence[RunRecord]) -> Ranking | None:
 
 
 def paired_tests(records: Sequence[RunRecord]) -> list[PairedTest]:
-    """Test every pair of methods over runs that share data set, missing rate, delay and seed, lowest p first.
+    """Test every pair of methods over runs that share data set, setting and seed, lowest p first.
 
     Pairs with fewer than 5 common runs, or equal on all of them, are left out.
     """
-    runs: dict[tuple[str, str, str, int], dict[str, float]] = {}
+    runs: dict[tuple[Hashable, str, str, int], dict[str, float]] = {}
     for record in records:
-        if record.accuracy is not None:
-            key = (record.fingerprint, record.missing, record.delay, record.seed)
-            runs.setdefault(key, {})[record.method] = 100 * record.accuracy
+        if record.result is not None:
+            key = (record.data_key, record.missing, record.delay, record.seed)
+            runs.setdefault(key, {})[record.method] = 100 * record.result
     methods = sorted({method for block in runs.values() for method in block})
     found = []
     for one, two in combinations(methods, 2):

@@ -1,22 +1,26 @@
 """Tables of results: one row per method and setting, as text, Markdown, LaTeX or a table for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from rich.table import Table
 
 from taciturn.experiments.recorder import RunRecord, Setting
+from taciturn.measures import REWARD, RIGHT, Measure
 from taciturn.registry import METHODS
 
 RowKind = Literal["method", "reference", "constant arm"]
+NUMBERS = (RIGHT.name, REWARD.name, "regret", "seeds", "seconds", "ms per step")
+"""The columns of numbers."""
 
 
 class Row(NamedTuple):
-    """The accuracy of one method on a data set and setting, in percent: mean and standard deviation over seeds.
+    """The result of one method on a data set and setting: mean and standard deviation over seeds.
 
-    `label` is the data set as shown, `dataset` its name, `scaling` that of the data's rows and of the agent. The row of
-    the constant arm was not run, so it has no scaling and its times are None.
+    They are what `measure` says: the accuracy in percent, or the mean reward where every arm has one; then `regret` is
+    the mean regret, otherwise None. `label` is the data set as shown, `dataset` its name, `scaling` that of the data's
+    rows and of the agent. The row of the constant arm was not run, so it has no scaling and its times are None.
     """
 
     label: str
@@ -31,6 +35,14 @@ class Row(NamedTuple):
     deviation: float
     seconds: float | None
     step_milliseconds: float | None
+    measure: Measure = RIGHT
+    regret: float | None = None
+
+    def results(self, unit: str) -> dict[str, str]:
+        """The columns of results that the row has: the mean, with a unit after it, ± the deviation; and the regret."""
+        deviation = f" ± {self.measure.number(self.deviation)}" if self.runs > 1 else ""
+        cells = {self.measure.name: self.measure.number(self.mean) + unit + deviation}
+        return cells if self.regret is None else cells | {"regret": f"{self.regret:.1f}"}
 
     @property
     def silent(self) -> str:
@@ -43,8 +55,25 @@ class Row(NamedTuple):
         return self.label, self.silent
 
 
-def dataset_labels(records: Sequence[RunRecord]) -> dict[str, str]:
-    """Return a label for each data set's fingerprint: its name, with the file where it matters or names are equal."""
+DataKey = tuple[str, float, str]
+
+
+def data_labels(records: Sequence[RunRecord]) -> dict[DataKey, str]:
+    """Return the label of each data set by the `data_key` of its runs: its name, and what costs weigh if anything.
+
+    The file is added where it matters or names are equal, and the measure to runs of before rewards were graded.
+    """
+    names, keys = _names(records), {record.data_key for record in records}
+    labels = {}
+    for fingerprint, weight, measure in keys:
+        label = names[fingerprint] + (f", cost weight {weight:g}" if weight else "")
+        is_graded_too = measure == RIGHT.name and any(key[0] == fingerprint and key[2] != measure for key in keys)
+        labels[fingerprint, weight, measure] = f"{label}, one right arm" if is_graded_too else label
+    return labels
+
+
+def _names(records: Sequence[RunRecord]) -> dict[str, str]:
+    """Return a name for each data set's fingerprint, with the file where it matters or names are equal."""
     names = {record.fingerprint: record.dataset for record in records}
     sources = {record.fingerprint: record.source for record in records}
     labels = {}
@@ -60,36 +89,55 @@ def dataset_labels(records: Sequence[RunRecord]) -> dict[str, str]:
 
 def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
     """Return the rows in the order in which the settings first appear, the best constant arm first in each."""
-    labels = dataset_labels(records)
-    groups: dict[tuple[str, str, str], dict[tuple[str, str], list[RunRecord]]] = {}
+    labels = data_labels(records)
+    groups: dict[tuple[DataKey, str, str], dict[tuple[str, str], list[RunRecord]]] = {}
     for record in records:
         if record.error is None:
-            methods = groups.setdefault((record.fingerprint, record.missing, record.delay), {})
+            methods = groups.setdefault((record.data_key, record.missing, record.delay), {})
             methods.setdefault((record.method, scaling_text(record)), []).append(record)
     rows = []
-    for (fingerprint, _, _), methods in groups.items():
-        rows.append(_constant_row(labels[fingerprint], [record for group in methods.values() for record in group]))
-        rows += [_method_row(labels[fingerprint], group) for group in methods.values()]
+    for (data, _, _), methods in groups.items():
+        label = labels[data]
+        rows.append(_constant_row(label, [record for group in methods.values() for record in group]))
+        rows += [_method_row(label, group) for group in methods.values()]
     return rows
 
 
 def _constant_row(label: str, group: list[RunRecord]) -> Row:
-    by_seed = {record.seed: 100 * record.constant_accuracy for record in group}
-    return _row(label, group[0], f"always {group[0].constant_arm}", "constant arm", list(by_seed.values()))
+    by_seed = {record.seed: record for record in group}.values()
+    rewards = [record.constant_reward for record in by_seed if record.constant_reward is not None]
+    means = rewards or [record.constant_accuracy for record in by_seed]
+    row = _row(label, group[0], f"always {group[0].constant_arm}", "constant arm", means)
+    return row._replace(regret=_mean(map(_constant_regret, by_seed)))
+
+
+def _constant_regret(record: RunRecord) -> float | None:
+    """The regret of the constant arm on the stream of a run, which had the same best arms."""
+    if record.regret is None or record.mean_reward is None or record.constant_reward is None:
+        return None
+    return record.regret + record.steps * (record.mean_reward - record.constant_reward)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of the known values; None where there is none."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _method_row(label: str, group: list[RunRecord]) -> Row:
     method = group[0].method
     scaling = scaling_text(group[0])
     kind: RowKind = "reference" if method in METHODS and METHODS[method].reference else "method"
-    row = _row(label, group[0], method, kind, [100 * (record.accuracy or 0.0) for record in group])
+    row = _row(label, group[0], method, kind, [record.result or 0.0 for record in group])
     seconds = float(np.mean([record.seconds for record in group]))
     per_step = 1000 * sum(record.seconds for record in group) / sum(record.steps for record in group)
-    return row._replace(scaling=scaling, seconds=seconds, step_milliseconds=per_step)
+    regret = _mean(record.regret for record in group)
+    return row._replace(scaling=scaling, seconds=seconds, step_milliseconds=per_step, regret=regret)
 
 
-def _row(label: str, record: RunRecord, method: str, kind: RowKind, percents: list[float]) -> Row:
-    deviation = float(np.std(percents, ddof=1)) if len(percents) > 1 else float("nan")
+def _row(label: str, record: RunRecord, method: str, kind: RowKind, means: list[float]) -> Row:
+    shown = [record.measure.scale * mean for mean in means]
+    deviation = float(np.std(shown, ddof=1)) if len(shown) > 1 else float("nan")
     return Row(
         label=label,
         dataset=record.dataset,
@@ -98,11 +146,12 @@ def _row(label: str, record: RunRecord, method: str, kind: RowKind, percents: li
         method=method,
         scaling="",
         kind=kind,
-        runs=len(percents),
-        mean=float(np.mean(percents)),
+        runs=len(shown),
+        mean=float(np.mean(shown)),
         deviation=deviation,
         seconds=None,
         step_milliseconds=None,
+        measure=record.measure,
     )
 
 
@@ -112,17 +161,26 @@ def mark_down(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"
 
 
-HEADER = ("data", "silent", "method", "right", "seeds", "seconds", "ms per step", "scaling")
+def result_header(rows: Sequence[Row]) -> list[str]:
+    """Return the columns of results: "right" where one arm is, "mean reward" and "regret" where every arm has one."""
+    measures = {row.measure for row in rows} or {RIGHT}
+    return [*([RIGHT.name] if RIGHT in measures else []), *([REWARD.name, "regret"] if REWARD in measures else [])]
+
+
+def header(rows: Sequence[Row]) -> list[str]:
+    """Return the names of the columns that rows need."""
+    return ["data", "silent", "method", *result_header(rows), "seeds", "seconds", "ms per step", "scaling"]
 
 
 def row_texts(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the cells of each row, in the order of `HEADER`."""
+    """Return the cells of each row, in the order of `header`."""
+    results = result_header(rows)
     return [
         [
             row.label,
             row.silent,
             row.method,
-            f"{row.mean:.1f} %" + (f" ± {row.deviation:.1f}" if row.runs > 1 else ""),
+            *(row.results(row.measure.unit).get(name, "") for name in results),
             str(row.runs),
             "" if row.seconds is None else f"{row.seconds:.1f}",
             "" if row.step_milliseconds is None else f"{row.step_milliseconds:.2f}",
@@ -146,8 +204,8 @@ def accuracy_table(records: Sequence[RunRecord]) -> Table:
     rows = accuracy_rows(records)
     best = best_rows(rows)
     table = Table(box=None, header_style="bold")
-    for i, column in enumerate(HEADER):
-        is_number = 3 <= i <= 6
+    for column in header(rows):
+        is_number = column in NUMBERS
         table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row, texts in zip(rows, row_texts(rows), strict=True):
         is_best = row.mean == best[row.group].mean
@@ -157,20 +215,22 @@ def accuracy_table(records: Sequence[RunRecord]) -> Table:
 
 def accuracy_markdown(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
-    return mark_down(HEADER, row_texts(rows))
+    return mark_down(header(rows), row_texts(rows))
 
 
 def accuracy_latex(rows: Sequence[Row]) -> str:
     """Return the rows as a LaTeX table, the best of each group in bold."""
     best = best_rows(rows)
-    header = r"Data & Silent & Method & Right (\%) & Scaling \\"
-    lines = [r"\begin{tabular}{lllrl}", r"\toprule", header, r"\midrule"]
+    results = result_header(rows)
+    titles = [r"Right (\%)" if name == RIGHT.name else name.capitalize() for name in results]
+    first = " & ".join(["Data", "Silent", "Method", *titles, "Scaling"]) + r" \\"
+    lines = [rf"\begin{{tabular}}{{lll{'r' * len(results)}l}}", r"\toprule", first, r"\midrule"]
     for row in rows:
-        right = f"{row.mean:.1f}" + (rf" $\pm$ {row.deviation:.1f}" if row.runs > 1 else "")
-        if row.mean == best[row.group].mean:
-            right = rf"\textbf{{{right}}}"
+        texts = row.results(unit="")
+        shown = texts[row.measure.name].replace("±", r"$\pm$")
+        texts[row.measure.name] = rf"\textbf{{{shown}}}" if row.mean == best[row.group].mean else shown
         cells = [_latex(text) for text in (row.label, row.silent, row.method)]
-        lines.append(" & ".join([*cells, right, _latex(row.scaling)]) + r" \\")
+        lines.append(" & ".join([*cells, *(texts.get(name, "") for name in results), _latex(row.scaling)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
