@@ -3,9 +3,10 @@
 import difflib
 import importlib
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from taciturn.contracts import Agent, Arm
@@ -17,7 +18,8 @@ class Method(NamedTuple):
 
     `target` is the import path of its class (``module:Class``), `params` the parameters that the name stands for and
     `about` one line for people. `family` is its section under ``[agents]`` in a preset's file, None where presets do
-    not apply. A `reference` is a baseline for tables and is not offered by the service.
+    not apply. A `reference` is a baseline for tables and is not offered by the service. `before` are the values of
+    parameters that files and journals do not name, because there was no such parameter when they were written.
     """
 
     target: str
@@ -25,6 +27,7 @@ class Method(NamedTuple):
     about: str
     family: str | None = None
     reference: bool = False
+    before: Mapping[str, Any] = MappingProxyType({})
 
 
 def _bilinucb(imputer: str, about: str, *, bounded: bool = True) -> Method:
@@ -37,6 +40,7 @@ METHODS: dict[str, Method] = {
         "taciturn.agents.viewucb:ViewUCB",
         {},
         "UCB over several graph views of a context, weighted by their observed accuracy",
+        before={"fourier": False, "calibrated": False, "width_entries": 2**25, "soft_label_weight": 0.3},
     ),
     "linucb": Method(
         "taciturn.agents.linucb:LinUCB", {}, "one ridge regression per arm; learns nothing from silence", "linucb"

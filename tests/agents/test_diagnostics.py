@@ -22,6 +22,7 @@ def two_groups(agent):
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_explanation_names_supporting_and_opposing_neighbors(name):
     agent = AGENTS[name](arms=ARMS, seed=1)
+    explained_by_neighbors = 0
     for decision in two_groups(agent):
         explained = agent.explain(decision.id)
         assert (explained.id, explained.arm, explained.state) == (decision.id, decision.arm, "pending")
@@ -33,7 +34,9 @@ def test_an_explanation_names_supporting_and_opposing_neighbors(name):
         log = agent.log()
         rewards = dict(zip(log["ids"].tolist(), log["rewards"].tolist(), strict=True))
         chosen = dict(zip(log["ids"].tolist(), log["arms"].tolist(), strict=True))
-        assert len(explained.supporting) + len(explained.opposing) > 0
+        named = len(explained.supporting) + len(explained.opposing)
+        assert named > 0 or not agent.one_right_arm, "where several can be good, an arm is explored that none near has"
+        explained_by_neighbors += named > 0
         for neighbor in explained.supporting:
             assert (neighbor.arm, chosen[neighbor.id]) == (explained.arm, ARMS.index(explained.arm))
             assert neighbor.reward > 0.5
@@ -46,6 +49,7 @@ def test_an_explanation_names_supporting_and_opposing_neighbors(name):
         closeness = [neighbor.closeness for neighbor in explained.supporting]
         assert closeness == sorted(closeness, reverse=True)
         assert str(explained).startswith(f"decision {decision.id} is pending: {decision.arm}, ")
+    assert explained_by_neighbors > 0
 
 
 def test_the_neighbors_that_support_a_right_choice_are_of_its_own_group():

@@ -60,3 +60,83 @@ def test_refit_without_answers_changes_nothing():
     before = fitted.beta.data.copy()
     fitted.refit(np.zeros((0, 3, 4), np.float32), np.zeros(0, np.int32), np.zeros(0))
     np.testing.assert_array_equal(fitted.beta.data, before)
+
+
+def graded_answers(seed=0, count=300, views=2, arms=3):
+    """Scores (N, V, K), arms chosen, and graded rewards that depend on the first view and on the arm."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(count, views, arms)).astype(np.float32) * 0.5
+    chosen = rng.integers(arms, size=count)
+    logits = 1.0 + 0.5 * chosen + 1.5 * scores[np.arange(count), 0, chosen]
+    rewards = np.clip(1 / (1 + np.exp(-logits)) + 0.1 * rng.normal(size=count), 0, 1)
+    fitted = view_weights.IndependentWeights(views)
+    fitted.allocate(arms, n_features=1)
+    return scores, chosen, rewards, fitted
+
+
+def dense_posterior(fitted, scores, chosen, rewards):
+    """The gradient and the curvature by (β, b) at the weights fitted, written out."""
+    count, views, arms = scores.shape
+    state = fitted.state_dict()
+    design = np.concatenate([scores[np.arange(count), :, chosen], np.eye(arms)[chosen]], axis=1).astype(float)
+    weights = np.concatenate([state["beta"], state["bias"]])
+    p = 1 / (1 + np.exp(-(state["common"] + design @ weights)))
+    prior = np.array([view_weights.VIEW_PRECISION] * views + [view_weights.ARM_PRECISION] * arms)
+    gradient = prior * weights - design.T @ (rewards - p) / state["dispersion"]
+    curvature = (design * (p * (1 - p))[:, None]).T @ design / state["dispersion"] + np.diag(prior)
+    return gradient, curvature
+
+
+def test_weights_of_independent_arms_maximize_the_quasi_likelihood():
+    scores, chosen, rewards, fitted = graded_answers()
+    for _ in range(20):
+        fitted.refit(scores, chosen, rewards)
+    gradient, curvature = dense_posterior(fitted, scores, chosen, rewards)
+    positive = np.concatenate([fitted.beta.data > 0, np.ones(3, bool)])
+    assert np.abs(np.linalg.solve(curvature, gradient))[positive].max() < 1e-6
+    assert (gradient[~positive] >= 0).all(), "a view that counts nothing would count negatively"
+    assert fitted.beta.data[0] == pytest.approx(1.5, abs=0.3)
+    assert fitted.beta.data[1] < 0.3
+
+
+def test_errors_of_independent_arms_are_those_of_the_whole_covariance():
+    scores, chosen, rewards, fitted = graded_answers()
+    for _ in range(20):
+        fitted.refit(scores, chosen, rewards)
+    _, curvature = dense_posterior(fitted, scores, chosen, rewards)
+    covariance = np.linalg.inv(curvature)
+    for row in scores[:20]:
+        p = fitted.probabilities(row)
+        by_weights = np.concatenate([row.T, np.eye(3)], axis=1)
+        expected = p * (1 - p) * np.sqrt(np.einsum("ki,ij,kj->k", by_weights, covariance, by_weights))
+        np.testing.assert_allclose(fitted.errors(row), expected, rtol=1e-4)
+
+
+def test_errors_are_in_the_units_of_the_rewards():
+    """Rewards that vary ten times less have errors ten times smaller: no constant is right for both."""
+    errors = []
+    for spread in (0.3, 0.03):
+        rng = np.random.default_rng(1)
+        scores, chosen = np.zeros((4000, 1, 2), np.float32), rng.integers(2, size=4000)
+        fitted = view_weights.IndependentWeights(1)
+        fitted.allocate(2, n_features=1)
+        for _ in range(5):
+            fitted.refit(scores, chosen, 0.5 + spread * rng.choice([-1.0, 1.0], size=4000))
+        errors.append(fitted.errors(scores[0]))
+    np.testing.assert_allclose(errors[0] / errors[1], 10.0, rtol=0.1)
+
+
+@pytest.mark.parametrize("rewards", [np.zeros(50), np.ones(50), np.repeat([0.0, 1.0], 25)])
+def test_extreme_rewards_leave_all_finite(rewards):
+    rng = np.random.default_rng(0)
+    scores, chosen = rng.normal(size=(50, 2, 2)).astype(np.float32), np.repeat([0, 1], 25)
+    scores[0], scores[1] = ABSENT, 1e-40
+    fitted = view_weights.IndependentWeights(2)
+    fitted.allocate(2, n_features=1)
+    for _ in range(30):
+        fitted.refit(scores, chosen, rewards)
+        assert all(np.isfinite(part).all() for part in fitted.state_dict().values())
+    p = fitted.probabilities(scores[2])
+    assert ((p > 0) & (p < 1)).all()
+    expected = np.array([rewards[:25].mean(), rewards[25:].mean()])
+    np.testing.assert_allclose(fitted.probabilities(np.zeros((2, 2), np.float32)), expected, atol=0.2)

@@ -86,3 +86,30 @@ def test_each_step_equals_a_textbook_conjugate_gradient_step(seed, steps):
     expected = oracle.conjugate_gradients(features, weights, targets, 1.0, theta.astype(float), steps)
     solve(adjacency, contexts, scales_of(A_hat, X, 2).astype(np.float32), weights, targets, 1.0, theta, steps)
     np.testing.assert_allclose(theta, expected, rtol=2e-3, atol=2e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, width=st.sampled_from([1, 15, 16, 40]), spare=st.integers(0, 3), zeros=st.integers(0, 2))
+def test_rows_without_zeros_give_what_sparse_ones_do(seed, width, spare, zeros):
+    """They go through BLAS, where there are columns to spare too; one zero and they do not."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(9, width))
+    X[rng.integers(9, size=zeros), rng.integers(width, size=zeros)] = 0.0
+    contexts, theta = rows(X), rng.normal(size=(width + spare, 5)).astype(np.float32)
+    assert views.full_width(contexts) == (width if (X != 0).all() else 0)
+    np.testing.assert_allclose(views.spmm(contexts, theta), X @ theta[:width], rtol=1e-4, atol=1e-4)
+    scores = rng.normal(size=(9, 5)).astype(np.float32)
+    expected = np.concatenate([X.T @ scores, np.zeros((spare, 5))])
+    np.testing.assert_allclose(views.spmm_t(contexts, scores, width + spare), expected, rtol=1e-4, atol=1e-4)
+    A_hat = knn.normalized(np.ones((9, 9)) - np.eye(9))
+    positive = np.abs(X)  # lengths that cancel have no digits left
+    scales = views.unit_scales(rows(A_hat), rows(positive), np.arange(9), 3, width + spare)
+    expected = scales_of(A_hat, positive, 3)
+    np.testing.assert_allclose(scales[expected < 1e4], expected[expected < 1e4], rtol=1e-3)
+
+
+def test_rows_of_equal_length_that_are_not_the_first_columns_are_sparse():
+    X = np.zeros((3, 20))
+    X[:, :16], X[1, 0], X[1, 17] = 1.0, 0.0, 1.0
+    assert views.full_width(rows(X)) == 0
+    assert views.full_width(rows(np.zeros((0, 4)))) == 0

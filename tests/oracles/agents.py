@@ -254,7 +254,7 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
     theta, view_scores, rejected_arm, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
     q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
     A = [ridge * np.eye(D) for _ in range(K)]
-    scales, n_scaled = np.zeros((steps + K, V)), 0
+    scales, n_scaled, n_silent, share = np.zeros((steps + K, V)), 0, 0, 1.0
 
     def graph():
         return knn.normalized(knn.similarity(X, 5) if edges is None else knn.given(edges, len(X)))
@@ -278,7 +278,8 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         m[t, rejected_arm[t]] = 1.0
 
     def solve():
-        nonlocal theta, n_scaled
+        nonlocal theta, n_scaled, share
+        share = (len(rewards) + 1) / (len(rewards) + n_silent + 1)
         if len(X) * 10 >= n_scaled * 11:
             n_scaled = len(X)
             update_scales(range(n_scaled))
@@ -327,10 +328,12 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
             solved_at = solve()
         view_scores[t] = scores()[t]
         widths = [np.sqrt(X[t] @ np.linalg.inv(A[k]) @ X[t]) for k in range(K)]
-        arm = argmax_first(view_weights.probabilities(view_scores[t]) + alpha * np.array(widths))
+        arm = argmax_first(view_weights.probabilities(view_scores[t]) + alpha * np.sqrt(share) * np.array(widths))
         chosen.append(arm)
         h = stream.respond(rnd, stream.arms[arm])
-        if h is not None:
+        if h is None:
+            n_silent += 1
+        else:
             learn(t, arm, h)
             rewards[t] = h
     return chosen

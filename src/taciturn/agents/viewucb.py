@@ -1,23 +1,25 @@
 """ViewUCB: several views of a context over the graph, each weighted as it has proved right."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.answers import Answers
 from taciturn.agents.parts.cg_solver import CGSolver
 from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.unit_rows import UnitRows, unit_row
-from taciturn.agents.parts.view_weights import ViewWeights
+from taciturn.agents.parts.view_weights import IndependentWeights, ViewWeights
 from taciturn.agents.table import REWARDED
 from taciturn.contracts import SparseRow
 from taciturn.kernels import views
+from taciturn.registry import METHODS
 from taciturn.validate import check_choice, check_number
 
 MAX_REWARDS_FITTED = 4096
@@ -26,7 +28,7 @@ MAX_REWARDS_FITTED = 4096
 SHARED_AT_ONCE = 256
 """How many wrong answers get soft labels at a time, so that what that takes does not grow with the contexts."""
 
-WIDTH_ENTRIES = 2**25
+WIDTH_ENTRIES = 2**19
 """How large the matrices A_k of all arms are together; contexts of more features are folded for their widths alone."""
 
 GRAPH_TRUST, FOURIER_TRUST = 15.0, 2.0
@@ -35,13 +37,16 @@ GRAPH_TRUST, FOURIER_TRUST = 15.0, 2.0
 SOFT_LABEL_WEIGHT, FEW_ARMS = 0.3, 9
 """The weight of soft labels, which is less with more arms: together they must not drown what was seen."""
 
+ERRORS = 0.5
+"""Where expected rewards have standard errors, α of 1 is half of one."""
+
 ABSENT = -1e3
 """The view scores of an arm that was not there: a probability of zero."""
 
 
-def max_width_of_widths(n_arms: int) -> int:
-    """Over how many features the widths of so many arms are kept: all of K matrices have `WIDTH_ENTRIES` at most."""
-    return int(2 ** np.clip(np.floor(np.log2(WIDTH_ENTRIES / n_arms) / 2), 6, 15))
+def max_width_of_widths(n_arms: int, entries: int) -> int:
+    """Over how many features the widths of so many arms are kept, a power of 2: K matrices have so many entries."""
+    return int(2 ** np.clip(np.floor(np.log2(entries / n_arms) / 2), 2, 15))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -53,7 +58,7 @@ class ViewUCB(BaseAgent):
     of the scaled contexts, so that it follows distances (`FourierView`). In each view every arm has a ridge regression
     θ_vk on the targets of all contexts so far, over the graph as it is now:
 
-        s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α √(xᵀA_k⁻¹x))
+        s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α √(a xᵀA_k⁻¹x))
 
     reward 1    the target of ŷ is 1 and that of all other arms 0
     reward 0    the target of ŷ is 0; those of the others are p without ŷ, normalized, with a weight of
@@ -61,15 +66,24 @@ class ViewUCB(BaseAgent):
     silence     nothing, but the context is a node of the graph: targets of its neighbors propagate through it
 
     The weights β of the views and the arms' biases b are fitted to the answers that came (`ViewWeights`). A_k = λI +
-    Σ xxᵀ over the contexts where arm k has an observed target. The regressions are solved, from where they are,
-    whenever the contexts have grown by `refit_growth`.
+    Σ xxᵀ over the contexts where arm k has an observed target, and a is the share of decisions that were answered: to
+    explore teaches nothing where no answer comes. The regressions are solved, from where they are, whenever the
+    contexts have grown by `refit_growth`.
+
+    Where several arms can be good (``one_right_arm=False``), a reward is the target of its own arm only, less the arm's
+    mean, so that θ is what the context adds to it; the expected rewards and their standard errors e are those of
+    `IndependentWeights`, and ŷ = argmax_k (p_k + α/2 · e_k).
 
     Arguments, beside those of `BaseAgent`:
-        alpha: how much to explore: the weight of the widths √(xᵀA_k⁻¹x).
+        alpha: how much to explore: the weight of the widths.
         ridge: λ.
         hops: how far a view looks; there are hops + 1 views.
         neighbors: k of the nearest-neighbor graph, where no graph is given.
         fourier: whether there is the view of random Fourier features.
+        calibrated: whether exploration depends on how many answers come and, where several arms can be good, on how
+            much rewards vary; otherwise widths are α √(xᵀA_k⁻¹x), as in files of before.
+        width_entries: how many entries the matrices A_k of all arms have at most; the features of contexts are folded
+            onto as many as that allows, for the widths alone.
         soft_label_weight: the weight of what a wrong answer says about the other arms; None is 0.3, or, with K > 9
             arms, 0.3 · 8/(K−1).
         refit_growth: the regressions are solved each time the contexts have grown by this share.
@@ -85,6 +99,8 @@ class ViewUCB(BaseAgent):
     hops: int = 3
     neighbors: int = 5
     fourier: bool = True
+    calibrated: bool = True
+    width_entries: int = WIDTH_ENTRIES
     soft_label_weight: float | None = None
     refit_growth: float = 0.01
 
@@ -96,6 +112,8 @@ class ViewUCB(BaseAgent):
         check_number("hops", self.hops, 0, 8, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
         check_choice("fourier", self.fourier, (True, False))
+        check_choice("calibrated", self.calibrated, (True, False))
+        check_number("width_entries", self.width_entries, 2**10, 2**32, whole=True)
         if self.soft_label_weight is not None:
             check_number("soft_label_weight", self.soft_label_weight, 0, 1)
         check_number("refit_growth", self.refit_growth, 1e-6, 1)
@@ -109,33 +127,54 @@ class ViewUCB(BaseAgent):
         self._view_scores = table.column("view_scores", np.float32, n_views, "arm", fill=np.nan, new_arm=ABSENT)
         self._unit = UnitRows(self._contexts)
         self._graph = NodeGraph(self._unit, self.neighbors)
-        width = max_width_of_widths(len(self._arm_names))
-        self._ridge = ArmRidge(self._unit, self._lifecycle, self.ridge, max_width=width, linear=False)
-        trust = [GRAPH_TRUST / self._n_graph_views] * self._n_graph_views + [FOURIER_TRUST] * self.fourier
-        self._view_weights = ViewWeights(np.array(trust), exclusive=self.one_right_arm)
+        self._ridge = self._new_widths()
+        self._view_weights = self._new_view_weights()
         evidence = self._targets, self._weights
+        self._answers = Answers(table, *evidence) if self.calibrated else None
+        means = self._answers.means if self._answers is not None and self._is_independent else None
         self._fourier = None
         if self.fourier:
-            self._fourier = FourierView(self._contexts, *evidence, seed=self.seed, ridge=self.ridge)
+            self._fourier = FourierView(self._contexts, *evidence, means, seed=self.seed, ridge=self.ridge)
         self._solver = CGSolver(
             table,
             self._unit,
             self._graph,
             *evidence,
+            means,
             ridge=self.ridge,
             n_views=self._n_graph_views,
             fourier=self._fourier,
             preparations=(self._refit_view_weights, self._update_soft_labels),
             is_due=self._is_refit_due,
         )
-        parts: dict[str, Part] = {
+        parts: dict[str, Part | None] = {
             "unit_contexts": self._unit,
             "graph": self._graph,
             "ridge": self._ridge,
             "view_weights": self._view_weights,
             "solver": self._solver,
+            "fourier": self._fourier,
+            "answers": self._answers,
         }
-        return parts if self._fourier is None else parts | {"fourier": self._fourier}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def _new_widths(self) -> ArmRidge | None:
+        """The regressions whose widths say where to explore; None where the errors of the view weights do."""
+        if self._is_independent:
+            return None
+        width = max_width_of_widths(len(self._arm_names), self.width_entries)
+        return ArmRidge(self._unit, self._lifecycle, self.ridge, max_width=width, linear=False)
+
+    def _new_view_weights(self) -> ViewWeights:
+        if self._is_independent:
+            return IndependentWeights(self._n_graph_views + self.fourier)
+        trust = [GRAPH_TRUST / self._n_graph_views] * self._n_graph_views + [FOURIER_TRUST] * self.fourier
+        return ViewWeights(np.array(trust), exclusive=self.one_right_arm)
+
+    @property
+    def _is_independent(self) -> bool:
+        """Whether arms are scored on their own, with standard errors: a reward says nothing about the other arms."""
+        return self.calibrated and not self.one_right_arm and not self._lifecycle.full_feedback
 
     @property
     def _n_graph_views(self) -> int:
@@ -143,8 +182,8 @@ class ViewUCB(BaseAgent):
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
-        """The agent of a `state`; one from before there was the view of Fourier features goes on without it."""
-        return super().from_state_dict(state | {"params": {"fourier": False} | state["params"]})
+        """The agent of a `state`; one from before there were some of the parameters goes on as it was."""
+        return super().from_state_dict(state | {"params": {**METHODS["viewucb"].before, **state["params"]}})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Also check view scores in `state`: cosines or `ABSENT`; larger ones make the fit of the weights singular."""
@@ -163,7 +202,7 @@ class ViewUCB(BaseAgent):
             self._fourier.add(node)
 
     def _score(self, node: int) -> Scores:
-        solver, contexts, weights = self._solver, self._unit, self._view_weights
+        solver, contexts = self._solver, self._unit
         n_views, near = self._n_graph_views, self._graph.around(node, self.hops)
         rows, first = views.take_rows(contexts.rows, near.members), np.zeros(1, np.int64)
         solver.scales.data[node] = views.unit_scales(near.adjacency, rows, first, n_views, contexts.n_features)
@@ -176,8 +215,14 @@ class ViewUCB(BaseAgent):
             s = np.concatenate([s, self._fourier.scores(node)[None]])
         np.clip(s, -1.0, 1.0, out=s)  # cosines, but for rounding and for scales that are a little older than the graph
         self._view_scores.data[node] = s
-        p = views.combine(s, weights.beta.data, weights.bias.data, exclusive=self.one_right_arm)
-        return p, self._ridge.scores(contexts[node], self.alpha)[1]
+        return self._view_weights.probabilities(s), self._widths(node, s)
+
+    def _widths(self, node: int, view_scores: NDArray[np.float32]) -> NDArray[np.float64]:
+        """How far the expected rewards of all arms can be off (K,)."""
+        if self._ridge is None:
+            return self.alpha * ERRORS * cast("IndependentWeights", self._view_weights).errors(view_scores)
+        share = 1.0 if self._answers is None else self._answers.share
+        return self._ridge.scores(self._unit[node], self.alpha * np.sqrt(share))[1]
 
     def _learn(self, example: Example) -> None:
         node, arm, n_arms = example.node, example.arm, len(example.mask)
@@ -188,13 +233,15 @@ class ViewUCB(BaseAgent):
             if not np.isnan(self._view_scores.data[node, 0, 0]):
                 scores = self._view_scores.data[node]
                 self._share_among_others(np.array([node]), self._view_weights.probabilities(scores)[None])
-        self._ridge.learn(example)
+        if self._ridge is not None:
+            self._ridge.learn(example)
 
     def _unlearn(self, example: Example) -> None:
         known = len(example.mask)  # arms that were added later as copies keep their targets
         self._targets.data[example.node, :known] = self._weights.data[example.node, :known] = 0.0
         self._rejected_arm.data[example.node] = -1
-        self._ridge.unlearn(example)
+        if self._ridge is not None:
+            self._ridge.unlearn(example)
 
     @property
     def _soft_weight(self) -> float:
@@ -220,7 +267,9 @@ class ViewUCB(BaseAgent):
         return count > 0 and (count - self._solver.solved_at) / count >= self.refit_growth
 
     def _refit_view_weights(self) -> None:
-        """Fit the views' weights to the last rewards that were observed."""
+        """Fit the views' weights to the last rewards that were observed, and count answers."""
+        if self._answers is not None:
+            self._answers.update()
         table, count = self._table, self._table.count
         scored = ~np.isnan(self._view_scores.data[:count, 0, 0])
         last = np.flatnonzero((table.state.data[:count] == REWARDED) & scored)[-MAX_REWARDS_FITTED:]

@@ -21,6 +21,9 @@ from taciturn.kernels.jit import fast_kernel, kernel
 Singles = NDArray[np.float32]
 
 
+DENSE_WIDTH = 16
+"""From so many columns on, a product with rows that have no zeros goes through BLAS."""
+
 SHORTEST = 1e-6
 """A view of contexts at unit length that is shorter says nothing: a context without entries, far from all others."""
 
@@ -52,9 +55,27 @@ def unit_values(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArr
     return units
 
 
+@kernel
+def full_width(matrix: CSR) -> int:
+    """How many columns a matrix has whose rows have no zeros, so that its values are those of a dense one; else 0."""
+    count = matrix.indptr.shape[0] - 1
+    width = matrix.indptr[1] - matrix.indptr[0] if count > 0 else 0
+    if width == 0 or matrix.indptr[count] - matrix.indptr[0] != count * width:
+        return 0
+    for i in range(count):
+        stop = matrix.indptr[i + 1]
+        if stop - matrix.indptr[i] != width or matrix.columns[stop - 1] != width - 1:
+            return 0
+    return width
+
+
 @fast_kernel
 def spmm(matrix: CSR, dense: Singles) -> Singles:
     """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U)."""
+    width, count = full_width(matrix), matrix.indptr.shape[0] - 1
+    if width >= DENSE_WIDTH:
+        values = matrix.values[: count * width].astype(np.float32).reshape(count, width)
+        return np.asarray(np.dot(values, np.ascontiguousarray(dense[:width])))
     out = np.zeros((matrix.indptr.shape[0] - 1, dense.shape[1]), np.float32)
     for i in range(out.shape[0]):
         row = out[i]
@@ -69,6 +90,11 @@ def spmm(matrix: CSR, dense: Singles) -> Singles:
 def spmm_t(matrix: CSR, dense: Singles, rows: int) -> Singles:
     """Return ``matrixᵀ · dense`` (rows, U) for a sparse matrix (N, rows) and a dense one (N, U)."""
     out = np.zeros((rows, dense.shape[1]), np.float32)
+    width, count = full_width(matrix), matrix.indptr.shape[0] - 1
+    if width >= DENSE_WIDTH:
+        values = matrix.values[: count * width].astype(np.float32).reshape(count, width)
+        out[:width] = np.dot(values.T, np.ascontiguousarray(dense))
+        return out
     for i in range(dense.shape[0]):
         row = dense[i]
         for p in range(matrix.indptr[i], matrix.indptr[i + 1]):
@@ -194,7 +220,7 @@ def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: 
     row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
     support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
     feature, columns = np.zeros(dimension), np.empty(dimension, np.int32)
-    seen = np.zeros(dimension, np.bool_)
+    seen, width = np.zeros(dimension, np.bool_), full_width(contexts)
     for i in range(nodes.shape[0]):
         row[nodes[i]], support[0], size = 1.0, nodes[i], 1
         for v in range(views):
@@ -202,9 +228,14 @@ def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: 
                 size = propagate(adjacency, row, support, size, next_row, next_support)
                 row, next_row = next_row, row
                 support, next_support = next_support, support
-            n_columns = 0
+            n_columns = width
             for a in range(size):
                 weight = row[support[a]]
+                if width > 0:
+                    start = contexts.indptr[support[a]]
+                    for c in range(width):
+                        feature[c] += weight * contexts.values[start + c]
+                    continue
                 for p in range(contexts.indptr[support[a]], contexts.indptr[support[a] + 1]):
                     c = contexts.columns[p]
                     if not seen[c]:
@@ -214,9 +245,10 @@ def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: 
                     feature[c] += weight * contexts.values[p]
             norm2 = 0.0
             for a in range(n_columns):
-                norm2 += feature[columns[a]] * feature[columns[a]]
-                feature[columns[a]] = 0.0
-                seen[columns[a]] = False
+                c = a if width > 0 else columns[a]
+                norm2 += feature[c] * feature[c]
+                feature[c] = 0.0
+                seen[c] = False
             if norm2 > SHORTEST * SHORTEST:
                 scales[i, v] = 1.0 / np.sqrt(norm2)
         for a in range(size):

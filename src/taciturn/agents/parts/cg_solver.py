@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.fourier_view import FourierView
+from taciturn.agents.parts.fourier_view import FourierView, centered
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Array, Part, Sizes, is_array, require
 from taciturn.agents.table import NodeTable, RowStore
@@ -40,6 +40,7 @@ class CGSolver(Part):
     Arguments:
         contexts: the contexts at unit length.
         targets, weights: columns (T, K): the targets q and their weights m of `kernels.views`.
+        means: (K,), which q is less of; None for none.
         fourier: the view that is solved along with these, step by step; None where there is none.
         preparations: called before the equations are set up.
         is_due: whether a solve is due with so many contexts.
@@ -59,6 +60,7 @@ class CGSolver(Part):
         graph: NodeGraph,
         targets: Array,
         weights: Array,
+        means: Array | None,
         *,
         ridge: float,
         n_views: int,
@@ -68,7 +70,7 @@ class CGSolver(Part):
     ) -> None:
         super().__init__()
         self._contexts, self._graph = contexts, graph
-        self._targets, self._weights = targets, weights
+        self._targets, self._weights, self._means = targets, weights, means
         self._ridge, self._n_views = ridge, n_views
         self._fourier, self._preparations, self._is_due = fourier, preparations, is_due
         self.projected = table.column("projected", np.float32, n_views, "arm")
@@ -117,7 +119,7 @@ class CGSolver(Part):
         elif self._stage < first_cg:
             self._preparations[self._stage - 1]()
         elif self._stage == first_cg:
-            weights, targets = self._rows_of(self._weights), self._rows_of(self._targets)
+            weights, targets = self._rows_of(self._weights), centered(self._rows_of(self._targets), self._means)
             self._cg = views.cg_init(*self._operands(), weights, targets, self._ridge, _flat(self._theta))
             if self._fourier is not None:
                 self._fourier.begin()

@@ -34,6 +34,11 @@ SHORTEST = 1e-9
 """Where contexts are closer than this to each other, the bandwidth is 1."""
 
 
+def centered(targets: Singles, means: Array | None) -> Singles:
+    """Targets (N, K) less the means of their arms (K,), if there are any."""
+    return targets if means is None else (targets - means.data).astype(np.float32)
+
+
 ARRAYS = ("theta", "residual", "direction", "unit_theta")
 
 
@@ -46,6 +51,7 @@ class FourierView(Part):
     Arguments:
         contexts: the contexts as they are scaled, not at unit length.
         targets, weights: columns (T, K): the targets q and their weights m.
+        means: (K,), which q is less of; None for none.
         seed: of the frequencies and phases.
         ridge: λ.
     """
@@ -56,9 +62,18 @@ class FourierView(Part):
         "is_fresh": "_is_fresh",
     }
 
-    def __init__(self, contexts: RowStore, targets: Array, weights: Array, *, seed: int, ridge: float) -> None:
+    def __init__(
+        self,
+        contexts: RowStore,
+        targets: Array,
+        weights: Array,
+        means: Array | None = None,
+        *,
+        seed: int,
+        ridge: float,
+    ) -> None:
         super().__init__()
-        self._contexts, self._targets, self._weights = contexts, targets, weights
+        self._contexts, self._targets, self._weights, self._means = contexts, targets, weights, means
         self._seed, self._ridge = seed, ridge
         self._rows = Table()
         self._features = self._rows.column("features", np.float32, N_FEATURES)
@@ -154,7 +169,11 @@ class FourierView(Part):
         count = self._contexts.count
         weights = self._weights.data[:count]
         known = np.flatnonzero(weights.any(axis=1))
-        return fourier.taken(self._features.data, known), weights[known], self._targets.data[known]
+        return (
+            fourier.taken(self._features.data, known),
+            weights[known],
+            centered(self._targets.data[known], self._means),
+        )
 
     # Scores.
 

@@ -1,6 +1,6 @@
 """How much each view counts: a small regression of the answers that came on what the views had scored before."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,3 +95,127 @@ class ViewWeights(Part):
                     break
             else:
                 return
+
+
+ARM_PRECISION, VIEW_PRECISION = 1.0, 1.0
+"""Priors where several arms can be good: b_k ~ N(0, 1 / ARM_PRECISION), β_v ~ N(0, 1 / VIEW_PRECISION), β_v ≥ 0."""
+
+SMALLEST_VARIANCE, SMALLEST_DISPERSION = 1e-4, 1e-3
+"""No variance p(1 − p), and no dispersion, counts as less: rewards that are all equal must not make all certain."""
+
+LARGEST_STEP = 2.0
+"""No Newton step changes a weight, or log-odds, by more: far from the solution the curvature says little."""
+
+
+class IndependentWeights(ViewWeights):
+    """From the scores of V views (V, K) to expected rewards of K arms of which several can be good, with their errors.
+
+        p_k = σ(c + b_k + Σ_v β_v s_vk)        β ≥ 0
+
+    c is what all rewards together say. The views know nothing until they have proved it: β begins at 0. Rewards may be
+    anything from 0 to 1 and vary less, or more, than those of a coin: β and b maximize the quasi-likelihood
+    ``Σ (r log p + (1 − r) log(1 − p)) / φ`` and a Gaussian prior, where the dispersion φ, the mean of
+    ``(r − p)² / p(1 − p)``, is that of the answers. So errors are in the units of the rewards, whatever these are.
+
+    An answer is about one arm, so that the curvature by b is diagonal. With its entries d_k, the mean scores u_k (V,)
+    of the answers of arm k and the covariance C (V, V) of β, the variance of a log-odds is
+    ``1/d_k + (s_k − u_k)ᵀC(s_k − u_k)``.
+    """
+
+    SAVED: ClassVar[dict[str, str]] = {"common": "_common", "dispersion": "_dispersion"}
+
+    def __init__(self, n_views: int) -> None:
+        super().__init__(np.zeros(n_views), exclusive=False)
+        self._common, self._dispersion = 0.0, 1.0
+        self._information = self.array("information", np.float64, "arm")  # d without its prior
+        self._mean_scores = self.array("mean_scores", np.float64, n_views, "arm")
+        self._covariance = self.array("covariance", np.float64, n_views, n_views)
+        # What was known of the arm that an arm began as a copy of; zeros for all others.
+        self._prior_information = self.array("prior_information", np.float64, "arm", new_arm=0.0)
+        self._prior_logits = self.array("prior_logits", np.float64, "arm", new_arm=0.0)
+        self._prior_scores = self.array("prior_scores", np.float64, n_views, "arm", new_arm=0.0)
+
+    def allocate(self, n_arms: int, n_features: int) -> None:
+        """The priors."""
+        super().allocate(n_arms, n_features)
+        self._covariance.data = np.eye(len(self._initial)) / VIEW_PRECISION
+
+    def add_arm(self, like: int | None) -> None:
+        """One arm more; what was known of the arm `like` is its prior."""
+        known = self._precision
+        super().add_arm(like)
+        if like is not None:
+            self._prior_information.data[-1] = known[like] - ARM_PRECISION
+            self._prior_logits.data[-1] = self._common + self.bias.data[like]
+            self._prior_scores.data[:, -1] = self._mean_scores.data[:, like] * known[like]
+            self._information.data[-1] = 0.0
+
+    @property
+    def _precision(self) -> Floats:
+        """The curvature d by b (K,)."""
+        return np.asarray(ARM_PRECISION + self._prior_information.data + self._information.data)
+
+    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
+        """Variances are finite and not negative."""
+        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        informations = self._information.data, self._prior_information.data
+        others = self._mean_scores.data, self._covariance.data, self._prior_logits.data, self._prior_scores.data
+        require(all(np.isfinite(array).all() for array in (*informations, *others)), "weights are not finite")
+        require(all((array >= 0).all() for array in informations), "an information is negative")
+        require(abs(self._common) <= 100 and 0 < self._dispersion <= 1e3, "the dispersion is not sound")
+
+    def probabilities(self, view_scores: NDArray[np.float32]) -> Floats:
+        """Expected rewards (…, K) for scores (…, V, K)."""
+        bias = self._common + self.bias.data
+        return np.asarray(views.combine(view_scores, self.beta.data, bias, exclusive=False))
+
+    def errors(self, view_scores: NDArray[np.float32]) -> Floats:
+        """Standard errors of the expected rewards (K,) for scores (V, K)."""
+        p = self.probabilities(view_scores)
+        away = view_scores - self._mean_scores.data
+        of_views = np.einsum("vk,vw,wk->k", away, self._covariance.data, away)
+        variance = 1.0 / self._precision + np.maximum(of_views, 0.0)
+        return np.asarray(p * (1.0 - p) * np.sqrt(variance))
+
+    def refit(self, view_scores: NDArray[np.float32], arms: NDArray[np.int32], rewards: Floats) -> None:
+        """Newton steps on N answers, exact in β and b together: see `ViewWeights.refit`."""
+        if not len(arms):
+            return
+        scores = view_scores[np.arange(len(arms)), :, arms].astype(float)  # (N, V)
+        mean = (rewards.sum() + 0.5) / (len(arms) + 1.0)
+        self._common = float(np.log(mean / (1.0 - mean)))
+        for _ in range(NEWTON_STEPS):
+            self._step(scores, arms, rewards)
+        p, variance = self._of_answers(scores, arms)
+        found = float((((rewards - p) ** 2 / variance).sum() + 1.0) / (len(arms) + 1.0))
+        self._dispersion = max(found, SMALLEST_DISPERSION)
+        self._step(scores, arms, rewards)
+
+    def _of_answers(self, scores: Floats, arms: NDArray[np.int32]) -> tuple[Floats, Floats]:
+        """Expected rewards of answers (N,) and the variances p(1 − p) that a coin would have."""
+        logits = self._common + self.bias.data[arms] + scores @ self.beta.data
+        p = 1.0 / (1.0 + np.exp(-np.clip(logits, -30.0, 30.0)))
+        return p, np.maximum(p * (1.0 - p), SMALLEST_VARIANCE)
+
+    def _step(self, scores: Floats, arms: NDArray[np.int32], rewards: Floats) -> None:
+        """One Newton step: the curvature by b is diagonal, so that only its complement (V, V) by β is solved."""
+        n_arms = len(self.bias.data)
+        p, variance = self._of_answers(scores, arms)
+        weight = variance / self._dispersion
+        self._information.data = np.bincount(arms, weight, minlength=n_arms)
+        d, copied = self._precision, self._prior_information.data > 0
+        crossed = np.zeros((n_arms, scores.shape[1]))
+        np.add.at(crossed, arms, scores * weight[:, None])
+        self._mean_scores.data = (self._prior_scores.data + crossed.T) / d
+        of_beta = (scores * weight[:, None]).T @ scores + VIEW_PRECISION * np.eye(scores.shape[1])
+        self._covariance.data = np.linalg.inv(of_beta - (crossed / d[:, None]).T @ crossed)
+        slope = (rewards - p) / self._dispersion
+        grad_beta = VIEW_PRECISION * self.beta.data - slope @ scores
+        prior = np.where(copied, self._prior_logits.data - self._common, 0.0)
+        of_prior = (ARM_PRECISION + self._prior_information.data) * (self.bias.data - prior)
+        grad_bias = of_prior - np.bincount(arms, slope, minlength=n_arms)
+        step = self._covariance.data @ (grad_beta - (grad_bias / d) @ crossed)
+        beta = np.maximum(self.beta.data - np.clip(step, -LARGEST_STEP, LARGEST_STEP), 0.0)
+        of_bias = (grad_bias + crossed @ (beta - self.beta.data)) / d
+        self.bias.data = self.bias.data - np.clip(of_bias, -LARGEST_STEP, LARGEST_STEP)
+        self.beta.data = beta

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from taciturn.contracts import Decision
+from taciturn.registry import METHODS
 from taciturn.service.core.contexts import MAX_EXACT, JSONContext
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.errors import ValidationError
@@ -190,6 +191,4 @@ def operation_of(kind: str, body: bytes) -> Op:
 
 def _settings_of_before(kind: str) -> dict[str, Any]:
     """What an agent of a kind did before there was a parameter for it: entries of today have all parameters."""
-    if kind == "viewucb":
-        return {"scaling": "none", "fourier": False, "soft_label_weight": 0.3}
-    return {"scaling": "none"}
+    return {"scaling": "none", **(METHODS[kind].before if kind in METHODS else {})}
