@@ -15,12 +15,12 @@ STEPS = 60
 settings = pytest.mark.parametrize(("seed", "edges"), [(0, False), (1, True), (2, False)])
 
 
-def noisy_stream(seed, edges):
+def noisy_stream(seed, edges, missing=0.33):
     """Toy data with enough noise that all agents make mistakes; a third of the rewards are missing."""
     data = toy_data(rows=STEPS + 3, seed=seed, edges=edges)
     blurred = data.X.toarray() + np.random.default_rng(seed).random(data.X.shape) * 0.25
     data = replace(data, X=sp.csr_matrix(np.where(blurred < 0.1, 0.0, blurred)))
-    return Stream(data, missing=0.33, seed=seed)
+    return Stream(data, missing=missing, seed=seed)
 
 
 def run(name, stream, seed, **params):
@@ -57,9 +57,9 @@ def test_bilinucb_with_a_network_as_imputer(seed, edges, bounded):
 
 
 @settings
-@pytest.mark.parametrize("hops", [0, 3])
-def test_viewucb(seed, edges, hops):
-    stream = noisy_stream(seed, edges)
+@pytest.mark.parametrize(("hops", "missing"), [(0, 0.33), (3, 0.33), (3, 0.85)])
+def test_viewucb(seed, edges, hops, missing):
+    stream = noisy_stream(seed, edges, missing)
     agent = taciturn.ViewUCB(arms=stream.arms, seed=seed, hops=hops, ties="first", refit_growth=0.05, scaling="none")
     wanted = oracle.run_viewucb(stream, seed, STEPS, hops, refit_growth=0.05)
     assert taciturn.evaluate(agent, stream).choices.tolist() == wanted

@@ -328,7 +328,9 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
             solved_at = solve()
         view_scores[t] = scores()[t]
         widths = [np.sqrt(X[t] @ np.linalg.inv(A[k]) @ X[t]) for k in range(K)]
-        arm = argmax_first(view_weights.probabilities(view_scores[t]) + alpha * np.sqrt(share) * np.array(widths))
+        arm = argmax_first(
+            view_weights.probabilities(view_scores[t]) + alpha * min(np.sqrt(share), 2 * share) * np.array(widths)
+        )
         chosen.append(arm)
         h = stream.respond(rnd, stream.arms[arm])
         if h is None:

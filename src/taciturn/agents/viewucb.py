@@ -58,7 +58,7 @@ class ViewUCB(BaseAgent):
     of the scaled contexts, so that it follows distances (`FourierView`). In each view every arm has a ridge regression
     θ_vk on the targets of all contexts so far, over the graph as it is now:
 
-        s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α √(a xᵀA_k⁻¹x))
+        s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α e √(xᵀA_k⁻¹x))
 
     reward 1    the target of ŷ is 1 and that of all other arms 0
     reward 0    the target of ŷ is 0; those of the others are p without ŷ, normalized, with a weight of
@@ -66,13 +66,13 @@ class ViewUCB(BaseAgent):
     silence     nothing, but the context is a node of the graph: targets of its neighbors propagate through it
 
     The weights β of the views and the arms' biases b are fitted to the answers that came (`ViewWeights`). A_k = λI +
-    Σ xxᵀ over the contexts where arm k has an observed target, and a is the share of decisions that were answered: to
-    explore teaches nothing where no answer comes. The regressions are solved, from where they are, whenever the
-    contexts have grown by `refit_growth`.
+    Σ xxᵀ over the contexts where arm k has an observed target, and e = min(√a, 2a) for the share a of decisions that
+    were answered: to explore teaches nothing where no answer comes. The regressions are solved, from where they are,
+    whenever the contexts have grown by `refit_growth`.
 
     Where several arms can be good (``one_right_arm=False``), a reward is the target of its own arm only, less the arm's
-    mean, so that θ is what the context adds to it; the expected rewards and their standard errors e are those of
-    `IndependentWeights`, and ŷ = argmax_k (p_k + α/2 · e_k).
+    mean, so that θ is what the context adds to it; the expected rewards and their standard errors ε are those of
+    `IndependentWeights`, and ŷ = argmax_k (p_k + α/2 · ε_k).
 
     Arguments, beside those of `BaseAgent`:
         alpha: how much to explore: the weight of the widths.
@@ -221,8 +221,8 @@ class ViewUCB(BaseAgent):
         """How far the expected rewards of all arms can be off (K,)."""
         if self._ridge is None:
             return self.alpha * ERRORS * cast("IndependentWeights", self._view_weights).errors(view_scores)
-        share = 1.0 if self._answers is None else self._answers.share
-        return self._ridge.scores(self._unit[node], self.alpha * np.sqrt(share))[1]
+        worth = 1.0 if self._answers is None else self._answers.exploration
+        return self._ridge.scores(self._unit[node], self.alpha * worth)[1]
 
     def _learn(self, example: Example) -> None:
         node, arm, n_arms = example.node, example.arm, len(example.mask)

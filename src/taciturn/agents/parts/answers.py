@@ -24,6 +24,15 @@ class Answers(Part):
         self.share = 1.0
         self.means = self.array("means", np.float64, "arm")
 
+    @property
+    def exploration(self) -> float:
+        """How much exploration is worth where a share a of decisions is answered: ``min(√a, 2a)``.
+
+        To hear of an arm once it must be tried 1/a times. Below a quarter there are too few answers in all for what is
+        explored to be used.
+        """
+        return float(min(self.share**0.5, 2.0 * self.share))
+
     def update(self) -> None:
         """Count anew; decisions that wait for their answer count for neither."""
         table, count = self._table, self._table.count
