@@ -219,3 +219,9 @@ def test_label_and_edges_are_refused_for_a_named_data_set():
 
 def test_file_endings_are_case_insensitive(tmp_path):
     assert taciturn.load_dataset(write_text(tmp_path / "D.CSV", GOOD), label="label").name == "D"
+
+
+def test_rewards_of_no_arm_are_refused(tmp_path):
+    np.savez(tmp_path / "none.npz", X=np.ones((6, 2)), rewards=np.ones((6, 0)))
+    with pytest.raises(InvalidData, match="one for each row and arm is needed"):
+        taciturn.load_dataset(tmp_path / "none.npz")

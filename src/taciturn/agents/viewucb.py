@@ -272,7 +272,9 @@ class ViewUCB(BaseAgent):
             self._answers.update()
         table, count = self._table, self._table.count
         scored = ~np.isnan(self._view_scores.data[:count, 0, 0])
-        last = np.flatnonzero((table.state.data[:count] == REWARDED) & scored)[-MAX_REWARDS_FITTED:]
+        # A constant that is learned in silence is a reward like others where arms are scored by their rewards.
+        learned = ~np.isnan(table.value.data[:count]) if self._is_independent else table.state.data[:count] == REWARDED
+        last = np.flatnonzero(learned & scored)[-MAX_REWARDS_FITTED:]
         self._view_weights.refit(self._view_scores.data[last], table.arm.data[last], table.value.data[last])
 
     def _update_soft_labels(self) -> None:

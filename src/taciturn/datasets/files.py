@@ -145,7 +145,7 @@ def _right_arms(raw: RawData) -> tuple[list[Arm], Any]:
     """Return the arms and the index of each row's right arm (N,)."""
     if raw.labels is None:
         rewards = np.asarray(raw.rewards)
-        if rewards.ndim != 2:
+        if rewards.ndim != 2 or not rewards.shape[1]:
             raise InvalidData(f"rewards have shape {rewards.shape}; one for each row and arm is needed")
         return list(range(rewards.shape[1]) if raw.arms is None else raw.arms), np.argmax(rewards, axis=1)
     if raw.arms is None:

@@ -23,6 +23,9 @@ CHUNK = 256
 EDGES_PER_STEP = 2**22
 """About how many edges are followed in one deferred step: in a dense graph fewer contexts are rescaled."""
 
+LONGEST = 100.0
+"""θ at unit length that a change of scale has made longer than this is brought back: it says little then."""
+
 STALE_SHARE = 10
 """All scales are recomputed once the contexts have grown by 1/10: until then they hardly change."""
 
@@ -192,6 +195,9 @@ class CGSolver(Part):
         self.solved_at = self._scaled_at = self._scaled_to = 0
         for theta in (_flat(self._theta), _flat(self.unit_theta)):
             theta[change.slots] = change.of_weights(theta[change.slots])
+        unit = _flat(self.unit_theta)
+        lengths = np.linalg.norm(unit, axis=0)
+        unit /= np.where(lengths > LONGEST, lengths, 1.0)
         projected = self._rows_of(self.projected)
         projected[...] = views.spmm(self._float32_rows(), _flat(self.unit_theta)).reshape(projected.shape)
 

@@ -56,7 +56,8 @@ class ViewWeights(Part):
 
         The biases' curvature is taken arm by arm, so that its cost does not grow with the square of the arms.
         """
-        if not len(arms):
+        if not len(arms):  # all were taken back
+            self.beta.data, self.bias.data = self._initial.copy(), np.zeros_like(self.bias.data)
             return
         s, each = view_scores.astype(float), np.arange(len(arms))
         prior_precision = BETA_PRIOR / self._initial**2
@@ -102,6 +103,9 @@ ARM_PRECISION, VIEW_PRECISION = 1.0, 1.0
 
 SMALLEST_VARIANCE, SMALLEST_DISPERSION = 1e-4, 1e-3
 """No variance p(1 − p), and no dispersion, counts as less: rewards that are all equal must not make all certain."""
+
+LARGEST_DISPERSION = 10.0
+"""Rewards from 0 to 1 vary no more than those of a coin, so that more comes of few answers that nobody expected."""
 
 LARGEST_STEP = 2.0
 """No Newton step changes a weight, or log-odds, by more: far from the solution the curvature says little."""
@@ -180,6 +184,7 @@ class IndependentWeights(ViewWeights):
     def refit(self, view_scores: NDArray[np.float32], arms: NDArray[np.int32], rewards: Floats) -> None:
         """Newton steps on N answers, exact in β and b together: see `ViewWeights.refit`."""
         if not len(arms):
+            self._forget()
             return
         scores = view_scores[np.arange(len(arms)), :, arms].astype(float)  # (N, V)
         mean = (rewards.sum() + 0.5) / (len(arms) + 1.0)
@@ -188,8 +193,16 @@ class IndependentWeights(ViewWeights):
             self._step(scores, arms, rewards)
         p, variance = self._of_answers(scores, arms)
         found = float((((rewards - p) ** 2 / variance).sum() + 1.0) / (len(arms) + 1.0))
-        self._dispersion = max(found, SMALLEST_DISPERSION)
+        self._dispersion = min(max(found, SMALLEST_DISPERSION), LARGEST_DISPERSION)
         self._step(scores, arms, rewards)
+
+    def _forget(self) -> None:
+        """There are no answers, or no longer any: the priors."""
+        self._common, self._dispersion = 0.0, 1.0
+        self.beta.data, self._information.data = self._initial.copy(), np.zeros_like(self.bias.data)
+        self.bias.data = np.where(self._prior_information.data > 0, self._prior_logits.data, 0.0)
+        self._mean_scores.data = self._prior_scores.data / self._precision
+        self._covariance.data = np.eye(len(self._initial)) / VIEW_PRECISION
 
     def _of_answers(self, scores: Floats, arms: NDArray[np.int32]) -> tuple[Floats, Floats]:
         """Expected rewards of answers (N,) and the variances p(1 − p) that a coin would have."""
