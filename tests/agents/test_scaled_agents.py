@@ -112,3 +112,18 @@ def test_a_first_context_without_any_value_is_a_context(name, first, scaling):
     for x in ({"b": 1.0}, {"b": 2.0, "a": "word"}, first):
         one, other = agent.decide(x), loaded.decide(x)
         assert what_was_decided(one) == what_was_decided(other)
+
+
+def test_bins_that_do_not_fit_into_the_memory_are_left_out():
+    """They come with the 40th context by themselves: an agent that had room for its contexts must go on."""
+    rng = np.random.default_rng(0)
+    agent = taciturn.LinUCB(arms=3, memory_limit=300e3)
+    for step in range(80):
+        decision = agent.decide({f"c{column}": float(rng.normal()) for column in range(8)})
+        agent.feedback(decision.id, float(step % 2))
+    assert agent.n_features == 8
+    assert agent.memory_in_use() < 300e3
+    with_bins = taciturn.LinUCB(arms=3, memory_limit=3e6)
+    for _ in range(80):
+        with_bins.decide({f"c{column}": float(rng.normal()) for column in range(8)})
+    assert with_bins.memory_in_use() > 300e3

@@ -117,7 +117,7 @@ class BaseAgent(Displayed, ABC):
         self._set_arms(names)
         self._table = NodeTable(len(names))
         self._contexts = self._table.contexts
-        self._intake = Intake(Features.of(self.features), self.scaling, self._table, self._make_room)
+        self._intake = Intake(Features.of(self.features), self.scaling, self._table, self._make_room, self._has_room)
         self._policy = Policy(len(names), self.epsilon, self.temperature, self._policy_rng)
         self._lifecycle = Lifecycle(
             self._table,
@@ -602,6 +602,18 @@ class BaseAgent(Displayed, ABC):
         if self._replay is not None:  # it was checked when the decision was first made
             return
         limit = machine_memory() if self.memory_limit is None else self.memory_limit
+        n_nodes, needed = self._needed_memory(n_arms, n_features, rows, grows=grows)
+        if needed > limit:
+            contexts = f" with {n_nodes} contexts" if self.max_nodes or self._table.count else ""
+            raise TaciturnError(
+                f"{type(self).__name__} with {n_arms} arms and {n_features} features takes about "
+                f"{format_bytes(needed)}{contexts}; memory_limit is {format_bytes(limit)}"
+            )
+
+    def _needed_memory(
+        self, n_arms: int, n_features: int, rows: Sequence[SparseRow], *, grows: bool
+    ) -> tuple[int, float]:
+        """With how many contexts, and how many bytes: see `_check_memory`."""
         table, parts, capacity = self._table, self._parts, self.max_nodes or 0
         count = table.count + len(rows)
         soon = count + memory.CHECK_EVERY
@@ -610,12 +622,13 @@ class BaseAgent(Displayed, ABC):
         if grows and self.n_features:
             now = memory.sizes_with(table, n_arms, n_features, table.count, rows)
             needed = max(needed, memory.held(parts, table, now) + parts.replaced_nbytes())
-        if needed > limit:
-            contexts = f" with {n_nodes} contexts" if capacity or table.count else ""
-            raise TaciturnError(
-                f"{type(self).__name__} with {n_arms} arms and {n_features} features takes about "
-                f"{format_bytes(needed)}{contexts}; memory_limit is {format_bytes(limit)}"
-            )
+        return n_nodes, needed
+
+    def _has_room(self, n_features: int) -> bool:
+        """Whether so many features fit into `memory_limit`; the same at a replay, whatever machine it is on."""
+        if self.memory_limit is None or n_features <= self._contexts.n_features:
+            return True
+        return self._needed_memory(len(self._arm_names), n_features, (), grows=True)[1] <= self.memory_limit
 
     def _peak_memory(self, sizes: Sizes) -> float:
         return memory.peak(self._parts, self._table, sizes, self._working_nbytes)

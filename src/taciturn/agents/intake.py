@@ -11,6 +11,7 @@ from taciturn.contracts import SparseRow
 from taciturn.features.encode import ContextReader
 from taciturn.features.named import Reading
 from taciturn.features.scale import Change, Scaler
+from taciturn.features.scale_file import NO_BINS
 from taciturn.features.schema import Features
 from taciturn.validate import LARGEST
 
@@ -32,6 +33,7 @@ class Intake:
         table: the agent's contexts.
         make_room: called with the number of features that the agent needs, and the rows that come, before anything
             changes; it raises where there is not enough memory.
+        has_room: whether so many features would fit into the memory that the agent was given.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class Intake:
         scaling: str,
         table: NodeTable,
         make_room: Callable[[int, list[SparseRow]], None],
+        has_room: Callable[[int], bool],
     ) -> None:
-        self._table, self._scaling, self._make_room = table, scaling, make_room
+        self._table, self._scaling, self._make_room, self._has_room = table, scaling, make_room, has_room
         self.scaler = Scaler() if scaling == "auto" else None
         self.reader = ContextReader(features, scaled=self.scaler is not None)
         if self.scaler is not None:
@@ -145,6 +148,8 @@ class Intake:
             return None
         if self.scaler.lacks_bins:
             bins, n_slots = self.scaler.planned_bins(self.raw.rows)
+            if not self._has_room(self.scaler.width_with(n_slots)):
+                bins, n_slots = NO_BINS, 0  # nobody asked for them
             self._widen(self.scaler, n_slots, [])
             self.scaler.open_bins(bins, n_slots, self._table.next_id)
         change = self.scaler.renew(self.raw.rows)
