@@ -10,12 +10,14 @@ from pathlib import Path
 CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def atomic_write(target: Path, content: bytes | Callable[[Path], object]) -> None:
+def atomic_write(target: Path, content: bytes | Callable[[Path], object], mode: int = 0o666) -> None:
     """Write a file, given as bytes or by a function that writes to a path; a crash leaves the old file or the new one.
 
-    It is written under a temporary name in the same folder, with the user's umask, flushed, and moved into place.
+    It is written under a temporary name in the same folder, flushed, and moved into place. From its first byte on it
+    has the permissions `mode`, less those that the user's umask takes away.
     """
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    os.close(os.open(scratch, os.O_CREAT | os.O_EXCL, mode))
     try:
         scratch.write_bytes(content) if isinstance(content, bytes) else content(scratch)
         atomic_move(scratch, target)

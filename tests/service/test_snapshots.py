@@ -1,11 +1,13 @@
 """Snapshots: pruning, verification, crashes, and histories that the journal no longer has."""
 
 import logging
+import os
 import shutil
 
 import pytest
 
 import taciturn
+from taciturn.agents.storage import Content
 from taciturn.service.journal.base import Entry
 from taciturn.service.journal.snapshots import Snapshots
 from taciturn.service.journal.sqlite import SQLiteJournal
@@ -36,11 +38,22 @@ def test_state_can_be_written_by_a_function(tmp_path):
     agent = taciturn.LinUCB(arms=2)
     agent.decide([1.0, 2.0])
     snapshots = Snapshots(tmp_path)
-    snapshots.put("agent", 1, agent.save)
+    snapshots.put("agent", 1, Content(agent).write)
     ((_, path),) = snapshots.newest_first("agent")
     agent.save(tmp_path / "itself")
     assert path.read_bytes() == (tmp_path / "itself").read_bytes()
     assert isinstance(taciturn.load(path), taciturn.LinUCB)
+
+
+def test_file_belongs_to_its_owner_alone_from_its_first_byte_on(tmp_path):
+    seen = []
+    before = os.umask(0)
+    try:
+        Snapshots(tmp_path).put(AGENT, 1, lambda path: seen.append(path.stat().st_mode & 0o777))
+    finally:
+        os.umask(before)
+    assert seen == [0o600]
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
 def test_truncated_or_changed_snapshot_is_skipped_and_logged(tmp_path, caplog):

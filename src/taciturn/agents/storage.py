@@ -93,13 +93,13 @@ class Content:
 
     def save(self, path: str | Path) -> None:
         """Write the file; a crash leaves the old one or the new one."""
+        atomic_write(Path(path), self.write)
 
-        def write(scratch: Path) -> None:
-            with scratch.open("xb") as file:
-                for chunk in self._all_chunks():
-                    file.write(chunk)
-
-        atomic_write(Path(path), write)
+    def write(self, path: Path) -> None:
+        """Write the file in place; a crash leaves a part of it."""
+        with path.open("wb") as file:
+            for chunk in self._all_chunks():
+                file.write(chunk)
 
     def __bytes__(self) -> bytes:
         return b"".join(self._all_chunks())

@@ -302,7 +302,7 @@ class Service:
         if self._snapshots is None:
             return
         try:
-            self._snapshots.put(worker.name, point.position, content.save)
+            self._snapshots.put(worker.name, point.position, content.write)
             worker.snapshot = point
             self._write_catalogue()
         except Exception:

@@ -47,9 +47,9 @@ class Snapshots:
         history = self._history(position)
         state = self._folder / f"{_name(agent)}-{position:020}.state"
         header = state.with_suffix(".json")
-        atomic_write(state, _private(content))
+        atomic_write(state, content, PRIVATE)
         fields = {"agent": agent, "position": position, "sha256": _sha256(state), "history": _hex(history)}
-        atomic_write(header, _private(json.dumps(fields).encode("ascii")))
+        atomic_write(header, json.dumps(fields).encode("ascii"), PRIVATE)
         self._prune(agent, header)
 
     def _prune(self, agent: str, newest: Path) -> None:
@@ -101,16 +101,6 @@ def _unlink(header: Path) -> None:
     """Remove a snapshot; the header first, without which the state is a leftover."""
     header.unlink(missing_ok=True)
     header.with_suffix(".state").unlink(missing_ok=True)
-
-
-def _private(content: bytes | Callable[[Path], object]) -> Callable[[Path], None]:
-    """Writes the content to a file that only its owner can read."""
-
-    def write(path: Path) -> None:
-        path.write_bytes(content) if isinstance(content, bytes) else content(path)
-        path.chmod(PRIVATE)
-
-    return write
 
 
 def _name(agent: str) -> str:
