@@ -5,6 +5,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from taciturn.errors import TaciturnError
 from taciturn.service import server
-from taciturn.service.run import _StatusLine
+from taciturn.service.run import BLAS_VARIABLES, _StatusLine
 from taciturn.service.server import RESERVED_FILES, StopSignals, allowed_connections, listen
 
 files = st.integers(1, 5000) | st.just(resource.RLIM_INFINITY)
@@ -82,3 +84,21 @@ def test_what_the_service_does_is_logged_once_for_each_change(caplog):
             service.status = status
             line.log_change()
     assert caplog.messages == ["compiling", RESTORING, "ready"]
+
+
+PREPARED = """
+from threadpoolctl import threadpool_info
+from taciturn.service.run import prepare
+
+prepare()
+print({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+"""
+
+
+@pytest.mark.parametrize(("told", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}, 2)])
+def test_service_gives_linear_algebra_one_thread_unless_told_otherwise(told, threads):
+    environment = {name: value for name, value in os.environ.items() if name not in BLAS_VARIABLES}
+    done = subprocess.run(
+        [sys.executable, "-c", PREPARED], env=environment | told, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"{{{min(threads, os.cpu_count())}}}"

@@ -1,12 +1,15 @@
 """Opens the parts of a service in order, serves it, and closes them in reverse order."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from ipaddress import ip_address
 from pathlib import Path
 from socket import socket
 from typing import Literal
+
+from threadpoolctl import threadpool_limits
 
 from taciturn.agents.warm import compile_kernels
 from taciturn.errors import TaciturnError
@@ -29,6 +32,9 @@ from taciturn.service.web import add_page
 JOURNAL, SNAPSHOTS = "journal.db", "snapshots"
 PREPARED_KINDS = ("viewucb", "linucb")
 """Kinds of agents whose kernels are compiled before the service is ready; those of others when one is created."""
+
+BLAS_VARIABLES = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"}
+"""An operator who sets one of these decides how many threads linear algebra has."""
 
 log = logging.getLogger("taciturn.service")
 
@@ -98,7 +104,7 @@ def opened_app(
         snapshot_every=snapshot_every,
         snapshot_seconds=snapshot_seconds,
         background=background,
-        prepare=(lambda: compile_kernels(PREPARED_KINDS)) if background else None,
+        prepare=prepare if background else None,
         marker=folder / "replay.mark",
     )
     files = [folder / JOURNAL, folder / f"{JOURNAL}-wal"] if isinstance(journal, SQLiteJournal) else None
@@ -109,6 +115,16 @@ def opened_app(
         add_page(app, service, keyring)
         yield app
         service.check()
+
+
+def prepare() -> None:
+    """Compile what decisions need, and give linear algebra one thread: agents have a thread each.
+
+    With more, the training of one agent occupies all processors, and the decisions of the others wait.
+    """
+    compile_kernels(PREPARED_KINDS)  # this also loads the libraries whose threads are limited
+    if not BLAS_VARIABLES & os.environ.keys():
+        threadpool_limits(1)
 
 
 def check_host(host: str, *, keyed: bool) -> None:
