@@ -170,6 +170,31 @@ def test_renewed_scales_are_those_of_all_rows(seed, magnitude, named, steps):
             assert abs(state.mean[j] - center) < 0.06 * unit + 1e-9 * abs(center)
 
 
+@given(st.integers(0, 2**32 - 1), st.sampled_from(MAGNITUDES), st.booleans(), st.sampled_from([3, 60]))
+def test_many_rows_are_taken_as_one_by_one(seed, magnitude, named, seen):
+    """With outliers, rows with nothing, missing values, and bins after 40 contexts."""
+    rng = np.random.default_rng(seed)
+    agent = taciturn.LinUCB(arms=2)
+
+    def drawn(count):
+        X = rng.normal(size=(count, 4)) * magnitude * rng.choice([1, 1, 1, 1e6], (count, 4))
+        X[rng.random((count, 4)) < 0.2] = np.nan if named else 0.0
+        return [dict(enumerate(row)) for row in X] if named else X
+
+    agent.decide_batch(drawn(seen))
+    rows, _ = agent._intake.read_all(drawn(rng.integers(1, 9)))
+    scaler = agent._intake.scaler
+    one_by_one, at_once = [scaler.take(row) for row in rows], scaler.take_all(rows)
+    if any(scaled is None for _, scaled in one_by_one):
+        assert at_once is None
+    else:
+        for expected, made in zip(one_by_one, at_once, strict=True):
+            for row, other in zip(expected, made, strict=True):
+                assert np.array_equal(row.columns, other.columns)
+                assert np.array_equal(row.values, other.values, equal_nan=True)
+                assert (np.diff(row.columns) > 0).all()
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.booleans())
 def test_moving_a_regression_is_learning_from_the_moved_contexts(seed, moved, many):
     """Both ways of `ridge.rescale` against normal equations of the moved rows."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents import diagnostics, display, memory, storage, validation
 from taciturn.agents.decisions import Decisions
-from taciturn.agents.intake import SCALINGS, Intake
+from taciturn.agents.intake import SCALINGS, Intake, Taken
 from taciturn.agents.lifecycle import Example, Lifecycle, check_settings
 from taciturn.agents.parts.part import MAX_COUNT, Part, Scores, Sizes, require
 from taciturn.agents.policy import Policy
@@ -350,10 +350,10 @@ class BaseAgent(Displayed, ABC):
         clock = self._lifecycle.time_at(at)
         self._intake.accept_all(rows, reader)
         self._lifecycle.clock = clock
-        scaled = self._intake.scaled_batch(rows)
-        scored: Sequence[Scores | None] = (scaled and self._score_batch(scaled)) or [None] * len(rows)
-        batch = track(zip(rows, near, scored, strict=True), len(rows), "decisions")
-        return [self._decide(row, ids, selectable, s) for row, ids, s in batch]
+        taken, nothing = self._intake.take_batch(rows), [None] * len(rows)
+        scored = self._score_batch([scaled for _, scaled in taken]) if taken else None
+        batch = track(zip(rows, near, scored or nothing, taken or nothing, strict=True), len(rows), "decisions")
+        return [self._decide(row, ids, selectable, s, made) for row, ids, s, made in batch]
 
     def _decide(
         self,
@@ -361,6 +361,7 @@ class BaseAgent(Displayed, ABC):
         neighbors: list[int] | None,
         selectable: NDArray[np.bool_] | None,
         scored: Scores | None = None,
+        taken: Taken | None = None,
     ) -> Decision:
         lifecycle, table, policy = self._lifecycle, self._table, self._policy
         order: float = table.next_id
@@ -371,7 +372,7 @@ class BaseAgent(Displayed, ABC):
             order = lifecycle.evict_order()
         time = lifecycle.decisions if lifecycle.clock is None else lifecycle.clock
         self._renew_scale()
-        node = self._intake.append(row, PENDING, time, order)
+        node = self._intake.append(row, PENDING, time, order, taken)
         near = None if neighbors is None else [n for n in map(table.find, neighbors) if n >= 0]
         lifecycle.decisions += 1
         try:

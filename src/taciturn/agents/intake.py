@@ -15,6 +15,9 @@ from taciturn.features.scale_file import NO_BINS
 from taciturn.features.schema import Features
 from taciturn.validate import LARGEST
 
+Taken = tuple[SparseRow, SparseRow]
+"""A row with outliers at their bound, and in slots."""
+
 SCALINGS = ("auto", "l1", "l2", "none")
 
 UNIT_TOLERANCE = 1e-9
@@ -106,12 +109,15 @@ class Intake:
         self._make_room(width, rows)
         scaler.width = width
 
-    def append(self, row: SparseRow, state: int, time: float, evict_order: float) -> int:
-        """Add a context to the table, scaled as all others are now; returns its node."""
+    def append(self, row: SparseRow, state: int, time: float, evict_order: float, taken: Taken | None = None) -> int:
+        """Add a context to the table, scaled as all others are now; returns its node.
+
+        Where it is of a batch, `taken` is what `take_batch` has made of it.
+        """
         scaler = self.scaler
         if scaler is None:
             return self._table.append(row, state, time, evict_order)
-        raw, scaled = scaler.take(row)
+        raw, scaled = taken or scaler.take(row)
         if scaled is None:
             openings = scaler.openings(raw)
             self._widen(scaler, scaler.new_slots(openings), [raw])
@@ -121,14 +127,11 @@ class Intake:
         self.raw.append(raw)
         return node
 
-    def scaled_batch(self, rows: list[SparseRow]) -> list[SparseRow] | None:
-        """All rows as `append` will make them, or None if one of them can change how a later one is scaled."""
+    def take_batch(self, rows: list[SparseRow]) -> list[Taken] | None:
+        """All rows as `append` would make them, or None if one of them can change how a later one is scaled."""
         if self.scaler is None:
-            return rows
-        if self.scaler.is_due_within(len(rows)):
-            return None
-        scaled = [row for row in (self.scaler.take(row)[1] for row in rows) if row is not None]
-        return scaled if len(scaled) == len(rows) else None
+            return [(row, row) for row in rows]
+        return None if not rows or self.scaler.is_due_within(len(rows)) else self.scaler.take_all(rows)
 
     # The scale.
 

@@ -4,6 +4,7 @@ Growth, eviction, new arms, validation, size and saving of these arrays are writ
 its `node`, its row in the table; nodes are in the order of arrival and are renumbered when earlier ones are evicted.
 """
 
+from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,12 +68,15 @@ class Cut(NamedTuple):
 
 
 def cut_of(kept: NDArray[np.int64], total: int) -> Cut:
-    """The cut of `total` rows that keeps these."""
-    dropped = np.ones(total, np.bool_)
-    dropped[kept] = False
-    if not dropped.any():
+    """The cut of `total` rows that keeps these, which rise."""
+
+    def first_moved_by(rows: int) -> int:  # each row moves by as many as are dropped before it
+        return bisect_left(range(len(kept)), rows, key=lambda at: kept[at] - at)
+
+    dropped = total - len(kept)
+    if not dropped:
         return Cut(kept, total, total, total)
-    return Cut(kept, total, int(dropped.argmax()), total - int(dropped[::-1].argmax()))
+    return Cut(kept, total, first_moved_by(1), first_moved_by(dropped) + dropped)
 
 
 class Table:
@@ -322,8 +326,9 @@ class NodeTable(Table):
     def find(self, id: int) -> int:
         """The node of an id that was given out, or −1 if it was evicted."""
         ids = self.id.data
-        if id < self.count and ids[id] == id:  # as it is until something is evicted
-            return id
+        node = id - int(ids[0]) if self.count else id
+        if 0 <= node < self.count and ids[node] == id:  # as it is while the oldest are evicted
+            return node
         node = int(np.searchsorted(ids[: self.count], id))
         return node if node < self.count and ids[node] == id else -1
 

@@ -11,6 +11,7 @@ In a table of few columns a number also has a feature for the bin that it falls 
 a threshold or a hump. The edges are quantiles of the first contexts and stay.
 """
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,6 +143,13 @@ class Scaler:
         """The row with outliers at their bound, and in slots: None if something is to be opened before."""
         is_new, columns, values, slots, scaled = scale.take_row(self._state, self._layout, *row, OUTLIER)
         return SparseRow(columns, values), None if is_new else SparseRow(slots, scaled)
+
+    def take_all(self, rows: list[SparseRow]) -> list[tuple[SparseRow, SparseRow]] | None:
+        """As `take`, for many rows; None if something is to be opened before one of them."""
+        indptr = np.cumsum([0, *(len(row.columns) for row in rows)])
+        columns, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        is_new, *made = scale.take_rows(self._state, self._layout, CSR(indptr, columns, values), OUTLIER)
+        return None if is_new else list(zip(*map(_split, made), strict=True))
 
     def openings(self, row: SparseRow) -> Openings:
         """What is new in a row: a number that varies for the first time, that comes late, or that is missing.
@@ -397,3 +405,9 @@ class Scaler:
             setattr(self, attribute, state[name])
         self._layout = self._layout._replace(bins=bins, zeros=state["by_position"], constant=state["constant"])
         self._find_expected()
+
+
+def _split(rows: CSR) -> list[SparseRow]:
+    """The rows of a sparse matrix, as views."""
+    ends = rows.indptr.tolist()
+    return [SparseRow(rows.columns[start:end], rows.values[start:end]) for start, end in pairwise(ends)]

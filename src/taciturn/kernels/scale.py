@@ -149,15 +149,20 @@ def _bin_entries(
 
 
 @kernel
-def scale_row(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
-    """The scaled row: slots (rising) and their values."""
-    bins, expected, zeros = layout.bins, layout.expected, layout.zeros
-    size = 1 + 2 * columns.shape[0] + expected.shape[0] + bins.columns.shape[0]
-    slots, scaled = np.empty(size, np.int32), np.empty(size)
-    count = 0
+def _scaled_size(layout: Layout, n_entries: int) -> int:
+    """The most entries that the scaled row of a row with so many can have."""
+    return int(1 + 2 * n_entries + layout.expected.shape[0] + layout.bins.columns.shape[0])
+
+
+@kernel
+def _write_scaled(
+    state: ScaleState, layout: Layout, columns: Columns, values: Floats, slots: Columns, scaled: Floats, first: int
+) -> int:
+    """Write the scaled row from the entry `first` on, slots rising; returns where it ends."""
+    count = first
     if layout.constant:
-        slots[0], scaled[0] = 0, 1.0
-        count = 1
+        slots[count], scaled[count] = 0, 1.0
+        count += 1
     for entry in range(columns.shape[0]):
         j, x = columns[entry], values[entry]
         if not state.is_number[j]:
@@ -171,15 +176,28 @@ def scale_row(state: ScaleState, layout: Layout, columns: Columns, values: Float
         if state.flag[j] >= 0 and state.flags_present[j] == has_value:
             slots[count], scaled[count] = state.flag[j], 1.0
             count += 1
-    for j in absent_columns(columns, expected):
-        if zeros:
+    for j in absent_columns(columns, layout.expected):
+        if layout.zeros:
             slots[count], scaled[count] = state.slot[j], -state.mean[j] * state.inverse[j]
         else:
             slots[count], scaled[count] = state.flag[j], 1.0
         count += 1
-    count = _bin_entries(bins, columns, values, zeros, slots, scaled, count)
-    order = np.argsort(slots[:count])
-    return slots[:count][order], scaled[:count][order]
+    count = _bin_entries(layout.bins, columns, values, layout.zeros, slots, scaled, count)
+    for entry in range(first + 1, count):
+        if slots[entry] < slots[entry - 1]:  # most rows rise as they are
+            order = np.argsort(slots[first:count])
+            slots[first:count], scaled[first:count] = slots[first:count][order], scaled[first:count][order]
+            break
+    return count
+
+
+@kernel
+def scale_row(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
+    """The scaled row: slots (rising) and their values."""
+    size = _scaled_size(layout, columns.shape[0])
+    slots, scaled = np.empty(size, np.int32), np.empty(size)
+    count = _write_scaled(state, layout, columns, values, slots, scaled, 0)
+    return slots[:count], scaled[:count]
 
 
 @kernel
@@ -195,22 +213,41 @@ def take_row(
 
 
 @kernel
+def take_rows(state: ScaleState, layout: Layout, rows: CSR, most: float) -> tuple[bool, CSR, CSR]:
+    """As `take_row`, for all rows of a sparse matrix; the results are not complete if one has something new."""
+    indptr, columns, values = rows
+    n_rows = indptr.shape[0] - 1
+    raw_size = columns.shape[0] + n_rows * layout.far_zeros.shape[0]
+    raw_ends, raw_columns, raw_values = np.zeros(n_rows + 1, np.int64), np.empty(raw_size, np.int32), np.empty(raw_size)
+    size = n_rows * _scaled_size(layout, 0) + 2 * raw_size
+    ends, slots, scaled = np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size)
+    is_new = False
+    for row in range(n_rows):
+        start, end = indptr[row], indptr[row + 1]
+        some, of_them = _bounded(state, layout.far_zeros, columns[start:end], values[start:end], most)
+        if _is_new(state, layout, some, of_them):
+            is_new = True
+            break
+        raw_ends[row + 1] = raw_ends[row] + some.shape[0]
+        raw_columns[raw_ends[row] : raw_ends[row + 1]] = some
+        raw_values[raw_ends[row] : raw_ends[row + 1]] = of_them
+        ends[row + 1] = _write_scaled(state, layout, some, of_them, slots, scaled, ends[row])
+    return is_new, CSR(raw_ends, raw_columns, raw_values), CSR(ends, slots, scaled)
+
+
+@kernel
 def scale_rows(state: ScaleState, before: Layout, since: Layout, first: int, rows: CSR) -> CSR:
     """All rows of a sparse matrix, scaled one by one: by one layout before the row `first`, by another from it on."""
     indptr, columns, values = rows
     n_rows = indptr.shape[0] - 1
-    ends = np.zeros(n_rows + 1, np.int64)
+    # Only what is written takes memory.
+    size = n_rows * max(_scaled_size(before, 0), _scaled_size(since, 0)) + 2 * columns.shape[0]
+    ends, slots, scaled = np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size)
     for row in range(n_rows):
         start, end = indptr[row], indptr[row + 1]
-        some, _ = scale_row(state, since if row >= first else before, columns[start:end], values[start:end])
-        ends[row + 1] = ends[row] + some.shape[0]
-    slots, scaled = np.empty(ends[n_rows], np.int32), np.empty(ends[n_rows])
-    for row in range(n_rows):
-        start, end = indptr[row], indptr[row + 1]
-        some, of_them = scale_row(state, since if row >= first else before, columns[start:end], values[start:end])
-        slots[ends[row] : ends[row + 1]] = some
-        scaled[ends[row] : ends[row + 1]] = of_them
-    return CSR(ends, slots, scaled)
+        layout = since if row >= first else before
+        ends[row + 1] = _write_scaled(state, layout, columns[start:end], values[start:end], slots, scaled, ends[row])
+    return CSR(ends, slots[: ends[n_rows]], scaled[: ends[n_rows]])
 
 
 @kernel
