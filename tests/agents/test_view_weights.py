@@ -6,25 +6,26 @@ from taciturn.agents.parts import view_weights
 from taciturn.agents.viewucb import ABSENT
 
 
-def answers(exclusive, seed=0, count=400, views=3, arms=4):
+def answers(exclusive, seed=0, count=400, views=3, arms=4, frequencies=None, adaptive=False):
     """Scores of an informative, a noisy and a weak view (N, V, K), arms chosen, rewards, and unfitted weights."""
     rng = np.random.default_rng(seed)
-    truth = rng.integers(arms, size=count)
+    truth = rng.integers(arms, size=count) if frequencies is None else rng.choice(arms, count, p=frequencies)
     right = np.eye(arms)[truth]
     noise = rng.normal(size=(count, views, arms))
     scores = (np.stack([right, 0 * right, 0.3 * right], axis=1) + 0.4 * noise).astype(np.float32)
     chosen = rng.integers(arms, size=count)
-    fitted = view_weights.ViewWeights(np.full(views, 15.0 / views), exclusive=exclusive)
+    fitted = view_weights.ViewWeights(np.full(views, 15.0 / views), exclusive=exclusive, adaptive=adaptive)
     fitted.allocate(arms, n_features=1)
     return scores, chosen, (chosen == truth).astype(float), fitted
 
 
-@pytest.mark.parametrize("exclusive", [True, False])
-def test_refit_maximizes_the_posterior(exclusive):
-    scores, chosen, rewards, fitted = answers(exclusive)
+@pytest.mark.parametrize(("exclusive", "adaptive"), [(True, False), (False, False), (True, True), (False, True)])
+def test_refit_maximizes_the_posterior(exclusive, adaptive):
+    scores, chosen, rewards, fitted = answers(exclusive, adaptive=adaptive)
     first = fitted.beta.data.copy()
     for _ in range(10):
         fitted.refit(scores, chosen, rewards)
+    precision = fitted._bias_precision(scores, chosen, rewards) if adaptive else view_weights.STRONGEST_PRIOR
 
     def loss(parameters):
         beta, bias = parameters[:3], parameters[3:]
@@ -36,7 +37,7 @@ def test_refit_maximizes_the_posterior(exclusive):
             p = 1 / (1 + np.exp(-logits))
         p = p[np.arange(len(p)), chosen]
         likelihood = np.where(rewards == 1, np.log(p), np.log(1 - p)).sum()
-        prior = view_weights.BETA_PRIOR / first**2 @ (beta - first) ** 2 + view_weights.BIAS_PRIOR * bias @ bias
+        prior = view_weights.BETA_PRIOR / first**2 @ (beta - first) ** 2 + precision * bias @ bias
         return prior / 2 - likelihood
 
     bounds = [(0, None)] * 3 + [(None, None)] * 4
@@ -45,9 +46,40 @@ def test_refit_maximizes_the_posterior(exclusive):
     assert fitted.beta.data[0] > fitted.beta.data[2] > fitted.beta.data[1], "informative views have larger weights"
 
 
-def test_an_arm_that_was_absent_from_all_answers_changes_no_weight():
-    scores, chosen, rewards, fitted = answers(exclusive=True)
-    *_, grown = answers(exclusive=True)
+def log_evidence(precision, scores, chosen, rewards, fitted):
+    """Of the answers, given the precision of the biases, by Laplace's approximation with numeric derivatives."""
+
+    def misfit(bias):
+        logits = np.einsum("v,nvk->nk", fitted.beta.data, scores.astype(float)) + bias
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        p = (p / p.sum(axis=1, keepdims=True))[np.arange(len(p)), chosen]
+        return -np.where(rewards == 1, np.log(p), np.log(1 - p)).sum()
+
+    best = minimize(lambda bias: misfit(bias) + precision * bias @ bias / 2, fitted.bias.data).x
+    steps = np.eye(len(best)) * 1e-3
+    curvature = np.array([misfit(best + step) - 2 * misfit(best) + misfit(best - step) for step in steps]) / 1e-6
+    return -misfit(best) - precision * best @ best / 2 + 0.5 * np.log(precision / (precision + curvature)).sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prior_of_the_biases_is_as_wide_as_they_differ(seed):
+    few = {"exclusive": True, "adaptive": True, "seed": seed, "count": 600}
+    cases, found = (answers(**few), answers(**few, frequencies=[0.7, 0.2, 0.05, 0.05])), []
+    for scores, chosen, rewards, fitted in cases:
+        for _ in range(30):
+            fitted.refit(scores, chosen, rewards)
+        found.append(fitted._bias_precision(scores, chosen, rewards))
+        grid = np.geomspace(view_weights.WEAKEST_PRIOR, view_weights.STRONGEST_PRIOR, 15)
+        most = max(log_evidence(precision, scores, chosen, rewards, fitted) for precision in grid)
+        assert log_evidence(found[-1], scores, chosen, rewards, fitted) > most - 0.5
+    assert found[1] < found[0] / 2
+    assert cases[1][3].bias.data.argmax() == 0
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_an_arm_that_was_absent_from_all_answers_changes_no_weight(adaptive):
+    scores, chosen, rewards, fitted = answers(exclusive=True, adaptive=adaptive)
+    *_, grown = answers(exclusive=True, adaptive=adaptive)
     fitted.refit(scores, chosen, rewards)
     grown.add_arm(None)
     grown.refit(np.pad(scores, ((0, 0), (0, 0), (0, 1)), constant_values=ABSENT), chosen, rewards)

@@ -169,7 +169,7 @@ class ViewUCB(BaseAgent):
         if self._is_independent:
             return IndependentWeights(self._n_graph_views + self.fourier)
         trust = [GRAPH_TRUST / self._n_graph_views] * self._n_graph_views + [FOURIER_TRUST] * self.fourier
-        return ViewWeights(np.array(trust), exclusive=self.one_right_arm)
+        return ViewWeights(np.array(trust), exclusive=self.one_right_arm, adaptive=self.calibrated)
 
     @property
     def _is_independent(self) -> bool:

@@ -10,8 +10,13 @@ from taciturn.kernels import views
 
 Floats = NDArray[np.float64]
 
-BETA_PRIOR, BIAS_PRIOR = 1.0, 30.0
-"""The priors: β_v ~ N(β₀, β₀² / BETA_PRIOR) around its first value β₀, and b_k ~ N(0, 1 / BIAS_PRIOR)."""
+BETA_PRIOR = 1.0
+"""The prior of β_v is N(β₀, β₀² / BETA_PRIOR) around its first value β₀."""
+
+WEAKEST_PRIOR, STRONGEST_PRIOR = 1.0, 30.0
+"""The prior of b_k is N(0, 1/τ): τ is the strongest, or, if `adaptive`, as much less as the answers say."""
+
+EVIDENCE_STEPS = 8
 
 NEWTON_STEPS = 6
 
@@ -29,11 +34,13 @@ class ViewWeights(Part):
     Arguments:
         initial: the weights β₀ (V,) at first.
         exclusive: whether one arm is right.
+        adaptive: whether the prior of the biases is as wide as they differ. Most often all arms are about as likely,
+            and few answers must not say otherwise; where some are right far more often than others, few answers tell.
     """
 
-    def __init__(self, initial: Floats, *, exclusive: bool) -> None:
+    def __init__(self, initial: Floats, *, exclusive: bool, adaptive: bool = False) -> None:
         super().__init__()
-        self._exclusive, self._initial = exclusive, initial
+        self._exclusive, self._initial, self._adaptive = exclusive, initial, adaptive
         self.beta = self.array("beta", np.float64, len(initial))
         self.bias = self.array("bias", np.float64, "arm")
 
@@ -61,32 +68,23 @@ class ViewWeights(Part):
             return
         s, each = view_scores.astype(float), np.arange(len(arms))
         prior_precision = BETA_PRIOR / self._initial**2
+        bias_precision = self._bias_precision(s, arms, rewards) if self._adaptive else STRONGEST_PRIOR
 
         def loss(beta: Floats, bias: Floats) -> float:
             p = np.clip(views.combine(s, beta, bias, exclusive=self._exclusive)[each, arms], 1e-6, 1 - 1e-6)
             likelihood = rewards * np.log(p) + (1 - rewards) * np.log(1 - p)
-            prior = (prior_precision * (beta - self._initial) ** 2).sum() + BIAS_PRIOR * (bias**2).sum()
+            prior = (prior_precision * (beta - self._initial) ** 2).sum() + bias_precision * (bias**2).sum()
             return float(prior / 2 - likelihood.sum())
 
         best = loss(self.beta.data, self.bias.data)
         for _ in range(NEWTON_STEPS):
-            p = self.probabilities(s)
-            chosen = np.clip(p[each, arms], 1e-6, 1 - 1e-6)
-            if self._exclusive:  # derivatives of log p_chosen by β and b
-                d_beta = s[each, :, arms] - np.einsum("nk,nvk->nv", p, s)
-                d_bias = -p
-                d_bias[each, arms] += 1.0
-            else:
-                d_beta = (1 - chosen)[:, None] * s[each, :, arms]
-                d_bias = np.zeros_like(p)
-                d_bias[each, arms] = 1 - chosen
-            odds = chosen / (1 - chosen)
+            d_beta, d_bias, odds = self._derivatives(s, arms)
             slope = rewards - (1 - rewards) * odds
             weight = rewards + (1 - rewards) * odds
             grad_beta = prior_precision * (self.beta.data - self._initial) - slope @ d_beta
-            grad_bias = BIAS_PRIOR * self.bias.data - slope @ d_bias
+            grad_bias = bias_precision * self.bias.data - slope @ d_bias
             step_beta = np.linalg.solve((d_beta * weight[:, None]).T @ d_beta + np.diag(prior_precision), grad_beta)
-            step_bias = grad_bias / (weight @ d_bias**2 + BIAS_PRIOR)
+            step_bias = grad_bias / (weight @ d_bias**2 + bias_precision)
             for damping in (1.0, 0.5, 0.25, 0.125, 0.0625):
                 beta = np.maximum(self.beta.data - damping * step_beta, 0.0)
                 bias = self.bias.data - damping * step_bias
@@ -96,6 +94,35 @@ class ViewWeights(Part):
                     break
             else:
                 return
+
+    def _derivatives(self, s: Floats, arms: NDArray[np.int32]) -> tuple[Floats, Floats, Floats]:
+        """Those of ``log p`` of the arms chosen by β (N, V) and by b (N, K), and the odds ``p/(1 − p)`` (N,)."""
+        p, each = self.probabilities(s), np.arange(len(arms))
+        chosen = np.clip(p[each, arms], 1e-6, 1 - 1e-6)
+        if self._exclusive:
+            d_beta = s[each, :, arms] - np.einsum("nk,nvk->nv", p, s)
+            d_bias = -p
+            d_bias[each, arms] += 1.0
+        else:
+            d_beta = (1 - chosen)[:, None] * s[each, :, arms]
+            d_bias = np.zeros_like(p)
+            d_bias[each, arms] = 1 - chosen
+        return d_beta, d_bias, chosen / (1 - chosen)
+
+    def _bias_precision(self, s: Floats, arms: NDArray[np.int32], rewards: Floats) -> float:
+        """The precision τ at which the biases b of now are most likely (MacKay, 1992).
+
+        ``τ Σ(b_k − b̄)² = Σ h_k/(h_k + τ)`` over the arms that the answers speak of, where h_k is the curvature of the
+        likelihood by b_k: the right side is how many biases the answers determine.
+        """
+        _, d_bias, odds = self._derivatives(s, arms)
+        curvature = (rewards + (1 - rewards) * odds) @ d_bias**2
+        spread = max(float(self.bias.data[curvature > 0].var() * (curvature > 0).sum()), 1e-12)
+        precision = STRONGEST_PRIOR
+        for _ in range(EVIDENCE_STEPS):
+            determined = float((curvature / (curvature + precision)).sum())
+            precision = min(max(determined / spread, WEAKEST_PRIOR), STRONGEST_PRIOR)
+        return precision
 
 
 ARM_PRECISION, VIEW_PRECISION = 1.0, 1.0
