@@ -15,7 +15,7 @@ from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.unit_rows import UnitRows, unit_row
-from taciturn.agents.parts.view_weights import IndependentWeights, ViewWeights
+from taciturn.agents.parts.view_weights import ABSENT, IndependentWeights, ViewWeights
 from taciturn.agents.table import REWARDED
 from taciturn.contracts import SparseRow
 from taciturn.kernels import views
@@ -39,9 +39,6 @@ SOFT_LABEL_WEIGHT, FEW_ARMS = 0.3, 9
 
 ERRORS = 0.5
 """Where expected rewards have standard errors, α of 1 is half of one."""
-
-ABSENT = -1e3
-"""The view scores of an arm that was not there: a probability of zero."""
 
 
 def max_width_of_widths(n_arms: int, entries: int) -> int:

@@ -13,12 +13,24 @@ Floats = NDArray[np.float64]
 BETA_PRIOR = 1.0
 """The prior of β_v is N(β₀, β₀² / BETA_PRIOR) around its first value β₀."""
 
-WEAKEST_PRIOR, STRONGEST_PRIOR = 1.0, 30.0
-"""The prior of b_k is N(0, 1/τ): τ is the strongest, or, if `adaptive`, as much less as the answers say."""
+WEAKEST_PRIOR, STRONGEST_PRIOR = 8.0, 30.0
+"""The prior of b_k is N(0, 1/τ): τ is the strongest, or, if `adaptive`, as much less as the answers say. With one of 1
+an arm that was wrong a few times at the start, where nothing was known of it, is hardly ever tried again."""
 
-EVIDENCE_STEPS = 8
+ABSENT = -1e3
+"""The view scores of an arm that was not there: a probability of zero."""
 
 NEWTON_STEPS = 6
+
+
+def bias_precision_of(right: Floats) -> float:
+    """τ for numbers of right answers by arm (K,): the inverse of how much their logarithms vary.
+
+    What they would vary by chance if all arms were equal is taken off: about ``1/n`` for an arm with n of them.
+    """
+    right = right + 0.5
+    variance = float(np.log(right).var() - (1.0 / right).mean())
+    return min(max(1.0 / max(variance, 1e-6), WEAKEST_PRIOR), STRONGEST_PRIOR)
 
 
 class ViewWeights(Part):
@@ -34,8 +46,7 @@ class ViewWeights(Part):
     Arguments:
         initial: the weights β₀ (V,) at first.
         exclusive: whether one arm is right.
-        adaptive: whether the prior of the biases is as wide as they differ. Most often all arms are about as likely,
-            and few answers must not say otherwise; where some are right far more often than others, few answers tell.
+        adaptive: whether the prior of the biases is wider where some arms are right far more often than others.
     """
 
     def __init__(self, initial: Floats, *, exclusive: bool, adaptive: bool = False) -> None:
@@ -68,7 +79,10 @@ class ViewWeights(Part):
             return
         s, each = view_scores.astype(float), np.arange(len(arms))
         prior_precision = BETA_PRIOR / self._initial**2
-        bias_precision = self._bias_precision(s, arms, rewards) if self._adaptive else STRONGEST_PRIOR
+        bias_precision = STRONGEST_PRIOR
+        if self._adaptive:
+            right = np.bincount(arms, rewards, minlength=s.shape[2])
+            bias_precision = bias_precision_of(right[(s[:, 0] > ABSENT).any(axis=0)])
 
         def loss(beta: Floats, bias: Floats) -> float:
             p = np.clip(views.combine(s, beta, bias, exclusive=self._exclusive)[each, arms], 1e-6, 1 - 1e-6)
@@ -78,7 +92,17 @@ class ViewWeights(Part):
 
         best = loss(self.beta.data, self.bias.data)
         for _ in range(NEWTON_STEPS):
-            d_beta, d_bias, odds = self._derivatives(s, arms)
+            p = self.probabilities(s)
+            chosen = np.clip(p[each, arms], 1e-6, 1 - 1e-6)
+            if self._exclusive:  # derivatives of log p_chosen by β and b
+                d_beta = s[each, :, arms] - np.einsum("nk,nvk->nv", p, s)
+                d_bias = -p
+                d_bias[each, arms] += 1.0
+            else:
+                d_beta = (1 - chosen)[:, None] * s[each, :, arms]
+                d_bias = np.zeros_like(p)
+                d_bias[each, arms] = 1 - chosen
+            odds = chosen / (1 - chosen)
             slope = rewards - (1 - rewards) * odds
             weight = rewards + (1 - rewards) * odds
             grad_beta = prior_precision * (self.beta.data - self._initial) - slope @ d_beta
@@ -94,35 +118,6 @@ class ViewWeights(Part):
                     break
             else:
                 return
-
-    def _derivatives(self, s: Floats, arms: NDArray[np.int32]) -> tuple[Floats, Floats, Floats]:
-        """Those of ``log p`` of the arms chosen by β (N, V) and by b (N, K), and the odds ``p/(1 − p)`` (N,)."""
-        p, each = self.probabilities(s), np.arange(len(arms))
-        chosen = np.clip(p[each, arms], 1e-6, 1 - 1e-6)
-        if self._exclusive:
-            d_beta = s[each, :, arms] - np.einsum("nk,nvk->nv", p, s)
-            d_bias = -p
-            d_bias[each, arms] += 1.0
-        else:
-            d_beta = (1 - chosen)[:, None] * s[each, :, arms]
-            d_bias = np.zeros_like(p)
-            d_bias[each, arms] = 1 - chosen
-        return d_beta, d_bias, chosen / (1 - chosen)
-
-    def _bias_precision(self, s: Floats, arms: NDArray[np.int32], rewards: Floats) -> float:
-        """The precision τ at which the biases b of now are most likely (MacKay, 1992).
-
-        ``τ Σ(b_k − b̄)² = Σ h_k/(h_k + τ)`` over the arms that the answers speak of, where h_k is the curvature of the
-        likelihood by b_k: the right side is how many biases the answers determine.
-        """
-        _, d_bias, odds = self._derivatives(s, arms)
-        curvature = (rewards + (1 - rewards) * odds) @ d_bias**2
-        spread = max(float(self.bias.data[curvature > 0].var() * (curvature > 0).sum()), 1e-12)
-        precision = STRONGEST_PRIOR
-        for _ in range(EVIDENCE_STEPS):
-            determined = float((curvature / (curvature + precision)).sum())
-            precision = min(max(determined / spread, WEAKEST_PRIOR), STRONGEST_PRIOR)
-        return precision
 
 
 ARM_PRECISION, VIEW_PRECISION = 1.0, 1.0
