@@ -82,7 +82,7 @@ class ViewWeights(Part):
         bias_precision = STRONGEST_PRIOR
         if self._adaptive:
             right = np.bincount(arms, rewards, minlength=s.shape[2])
-            bias_precision = bias_precision_of(right[(s[:, 0] > ABSENT).any(axis=0)])
+            bias_precision = bias_precision_of(right[(s[:, 0] > ABSENT).any(axis=0)].astype(float))
 
         def loss(beta: Floats, bias: Floats) -> float:
             p = np.clip(views.combine(s, beta, bias, exclusive=self._exclusive)[each, arms], 1e-6, 1 - 1e-6)
