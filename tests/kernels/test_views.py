@@ -89,7 +89,7 @@ def test_each_step_equals_a_textbook_conjugate_gradient_step(seed, steps):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=seeds, width=st.sampled_from([1, 15, 16, 40]), spare=st.integers(0, 3), zeros=st.integers(0, 2))
+@given(seed=seeds, width=st.sampled_from([1, 15, 16, 40, 64, 150]), spare=st.integers(0, 3), zeros=st.integers(0, 2))
 def test_rows_without_zeros_give_what_sparse_ones_do(seed, width, spare, zeros):
     """They go through BLAS, where there are columns to spare too; one zero and they do not."""
     rng = np.random.default_rng(seed)
@@ -106,6 +106,8 @@ def test_rows_without_zeros_give_what_sparse_ones_do(seed, width, spare, zeros):
     scales = views.unit_scales(rows(A_hat), rows(positive), np.arange(9), 3, width + spare)
     expected = scales_of(A_hat, positive, 3)
     np.testing.assert_allclose(scales[expected < 1e4], expected[expected < 1e4], rtol=1e-3)
+    if (X != 0).all():
+        np.testing.assert_allclose(views.all_unit_scales(rows(A_hat), rows(positive), 3), expected, rtol=1e-4)
 
 
 def test_rows_of_equal_length_that_are_not_the_first_columns_are_sparse():

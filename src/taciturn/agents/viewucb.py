@@ -31,6 +31,9 @@ SHARED_AT_ONCE = 256
 WIDTH_ENTRIES = 2**19
 """How large the matrices A_k of all arms are together; contexts of more features are folded for their widths alone."""
 
+MANY = 1000
+"""With more contexts the regressions are solved half as often: that takes long then, and says little new."""
+
 GRAPH_TRUST, FOURIER_TRUST = 15.0, 2.0
 """The first weights of all views over the graph together, and of the view by distances: it knows nothing of words."""
 
@@ -83,7 +86,8 @@ class ViewUCB(BaseAgent):
             onto as many as that allows, for the widths alone.
         soft_label_weight: the weight of what a wrong answer says about the other arms; None is 0.3, or, with K > 9
             arms, 0.3 · 8/(K−1).
-        refit_growth: the regressions are solved each time the contexts have grown by this share.
+        refit_growth: the regressions are solved each time the contexts have grown by this share; beyond 1000 contexts,
+            if `calibrated`, by twice of it.
 
     Shapes: T contexts, D features, V views, K arms; θ is (D, V·K), the columns `_targets` and `_weights` are (T, K),
     `_view_scores` is (T, V, K).
@@ -261,7 +265,8 @@ class ViewUCB(BaseAgent):
     # What precedes a solve of the regressions.
 
     def _is_refit_due(self, count: int) -> bool:
-        return count > 0 and (count - self._solver.solved_at) / count >= self.refit_growth
+        growth = self.refit_growth * (2.0 if self.calibrated and count > MANY else 1.0)
+        return count > 0 and (count - self._solver.solved_at) / count >= growth
 
     def _refit_view_weights(self) -> None:
         """Fit the views' weights to the last rewards that were observed, and count answers."""

@@ -59,6 +59,12 @@ def _squared_distance(rows: CSR, i: int, j: int) -> float:
     total = 0.0
     p, p_stop = indptr[i], indptr[i + 1]
     q, q_stop = indptr[j], indptr[j + 1]
+    size = p_stop - p
+    if 0 < size == q_stop - q and columns[p_stop - 1] == columns[q_stop - 1] == size - 1:  # rows without zeros
+        for c in range(size):
+            difference = values[p + c] - values[q + c]
+            total += difference * difference
+        return total
     while p < p_stop and q < q_stop:
         if columns[p] == columns[q]:
             difference = values[p] - values[q]

@@ -24,6 +24,9 @@ Singles = NDArray[np.float32]
 DENSE_WIDTH = 16
 """From so many columns on, a product with rows that have no zeros goes through BLAS."""
 
+BLOCK = 64
+"""So many columns of all contexts are propagated at a time: few enough for the processor's cache."""
+
 SHORTEST = 1e-6
 """A view of contexts at unit length that is shorter says nothing: a context without entries, far from all others."""
 
@@ -253,6 +256,32 @@ def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: 
                 scales[i, v] = 1.0 / np.sqrt(norm2)
         for a in range(size):
             row[support[a]] = 0.0
+    return scales
+
+
+@fast_kernel
+def all_unit_scales(adjacency: CSR, contexts: CSR, views: int) -> Singles:
+    """Return what `unit_scales` does of all nodes (T, V), for contexts without zeros (see `full_width`).
+
+    The views of some columns at a time are multiplied by Â; followed one by one, nodes would be visited by all whose
+    view they are in.
+    """
+    count, width = adjacency.indptr.shape[0] - 1, full_width(contexts)
+    values = contexts.values[: count * width].reshape(count, width)
+    norms2 = np.zeros((count, views))
+    for first in range(0, width, BLOCK):
+        columns = values[:, first : first + BLOCK].astype(np.float32)
+        for v in range(views):
+            if v > 0:
+                columns = spmm(adjacency, columns)
+            for i in range(count):
+                for c in range(columns.shape[1]):
+                    norms2[i, v] += columns[i, c] * columns[i, c]
+    scales = np.zeros((count, views), np.float32)
+    for i in range(count):
+        for v in range(views):
+            if norms2[i, v] > SHORTEST * SHORTEST:
+                scales[i, v] = 1.0 / np.sqrt(norms2[i, v])
     return scales
 
 

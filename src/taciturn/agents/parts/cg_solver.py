@@ -23,6 +23,12 @@ CHUNK = 256
 EDGES_PER_STEP = 2**22
 """About how many edges are followed in one deferred step: in a dense graph fewer contexts are rescaled."""
 
+PRODUCTS_PER_STEP = 2**27
+"""Contexts without zeros are rescaled all at once in a deferred step if that takes no more multiplications."""
+
+FEW_ENTRIES = 8
+"""Contexts with more entries than this count for more edges."""
+
 LONGEST = 100.0
 """θ at unit length that a change of scale has made longer than this is brought back: it says little then."""
 
@@ -104,9 +110,13 @@ class CGSolver(Part):
 
     def _affordable_chunk(self) -> int:
         """How many contexts to rescale in one step; of each, all edges within its reach are followed in every view."""
-        edges = len(self._graph.adjacency.columns)
-        degree = edges / max(self._contexts.count, 1)
-        followed = sum(min(degree**hops, edges) for hops in range(1, self._n_views))
+        edges, count = len(self._graph.adjacency.columns), max(self._contexts.count, 1)
+        width = views.full_width(self._contexts.rows)
+        if width and edges * width * self._n_views <= PRODUCTS_PER_STEP:
+            return count
+        degree = edges / count
+        entries = max(self._contexts.n_entries / count / FEW_ENTRIES, 1.0)  # each edge adds the entries of a context
+        followed = entries * sum(min(degree**hops, edges) for hops in range(1, self._n_views))
         return max(1, min(CHUNK, int(EDGES_PER_STEP / max(followed, 1))))
 
     def after_warm_start(self) -> None:
@@ -143,8 +153,11 @@ class CGSolver(Part):
             return True
         stop = min(self._scaled_to + chunk, count)
         of = self._graph.adjacency, self._contexts.rows
-        nodes = np.arange(self._scaled_to, stop)
-        self.scales.data[nodes] = views.unit_scales(*of, nodes, self._n_views, self._contexts.n_features)
+        if stop - self._scaled_to == count and views.full_width(self._contexts.rows):
+            self.scales.data[:count] = views.all_unit_scales(*of, self._n_views)
+        else:
+            nodes = np.arange(self._scaled_to, stop)
+            self.scales.data[nodes] = views.unit_scales(*of, nodes, self._n_views, self._contexts.n_features)
         self._scaled_to = stop if stop < count else 0
         if self._scaled_to == 0:
             self._scaled_at = count
