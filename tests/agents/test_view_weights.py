@@ -62,6 +62,23 @@ def test_prior_of_the_biases_is_as_wide_as_arms_differ(n_arms, count):
     assert view_weights.bias_precision_of(np.array([1.0, 0.0, 0.0])) == view_weights.STRONGEST_PRIOR
 
 
+def test_arm_of_which_nothing_is_known_has_the_bias_of_a_mean_arm():
+    """However often it was wrong; and the biases of the others are those that maximize the posterior without it."""
+    scores, chosen, rewards, fitted = answers(exclusive=True, frequencies=[0.8, 0.15, 0.05, 0.0], adaptive=True)
+    known = np.array([True, True, True, False])
+    rewards[chosen == 3] = 0.0
+    *_, unaware = answers(exclusive=True, adaptive=True)
+    for _ in range(10):
+        fitted.refit(scores, chosen, rewards, known)
+        unaware.refit(scores, chosen, rewards)
+    assert fitted.bias.data[3] == 0.0
+    assert fitted.bias.data[:3].sum() == pytest.approx(0.0, abs=1e-9)
+    assert fitted.bias.data[:3].argmax() == 0
+    assert unaware.bias.data[3] < -0.2
+    fitted.refit(scores, chosen, rewards, np.ones(4, np.bool_))
+    assert fitted.bias.data[3] < 0.0
+
+
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_an_arm_that_was_absent_from_all_answers_changes_no_weight(adaptive):
     scores, chosen, rewards, fitted = answers(exclusive=True, adaptive=adaptive)

@@ -69,10 +69,18 @@ class ViewWeights(Part):
         """(…, K) for scores (…, V, K)."""
         return np.asarray(views.combine(view_scores, self.beta.data, self.bias.data, exclusive=self._exclusive))
 
-    def refit(self, view_scores: NDArray[np.float32], arms: NDArray[np.int32], rewards: Floats) -> None:
+    def refit(
+        self,
+        view_scores: NDArray[np.float32],
+        arms: NDArray[np.int32],
+        rewards: Floats,
+        known: NDArray[np.bool_] | None = None,
+    ) -> None:
         """A few damped Newton steps on N answers: what the views had scored (N, V, K), the arms chosen, their rewards.
 
-        The biases' curvature is taken arm by arm, so that its cost does not grow with the square of the arms.
+        The biases' curvature is taken arm by arm, so that its cost does not grow with the square of the arms. Arms that
+        are not `known` (K,), because nothing has told yet where they are right, keep the bias of a mean arm if it is
+        `adaptive`: that they were wrong elsewhere does not say that they are rare.
         """
         if not len(arms):  # all were taken back
             self.beta.data, self.bias.data = self._initial.copy(), np.zeros_like(self.bias.data)
@@ -83,6 +91,9 @@ class ViewWeights(Part):
         if self._adaptive:
             right = np.bincount(arms, rewards, minlength=s.shape[2])
             bias_precision = bias_precision_of(right[(s[:, 0] > ABSENT).any(axis=0)].astype(float))
+        unknown = None if known is None or known.all() or not self._adaptive else ~known
+        if unknown is not None:
+            self.bias.data[unknown] = 0.0
 
         def loss(beta: Floats, bias: Floats) -> float:
             p = np.clip(views.combine(s, beta, bias, exclusive=self._exclusive)[each, arms], 1e-6, 1 - 1e-6)
@@ -109,6 +120,8 @@ class ViewWeights(Part):
             grad_bias = bias_precision * self.bias.data - slope @ d_bias
             step_beta = np.linalg.solve((d_beta * weight[:, None]).T @ d_beta + np.diag(prior_precision), grad_beta)
             step_bias = grad_bias / (weight @ d_bias**2 + bias_precision)
+            if unknown is not None:
+                step_bias = np.where(unknown, 0.0, step_bias - step_bias[~unknown].sum() / max((~unknown).sum(), 1))
             for damping in (1.0, 0.5, 0.25, 0.125, 0.0625):
                 beta = np.maximum(self.beta.data - damping * step_beta, 0.0)
                 bias = self.bias.data - damping * step_bias
@@ -203,7 +216,13 @@ class IndependentWeights(ViewWeights):
         variance = 1.0 / self._precision + np.maximum(of_views, 0.0)
         return np.asarray(p * (1.0 - p) * np.sqrt(variance))
 
-    def refit(self, view_scores: NDArray[np.float32], arms: NDArray[np.int32], rewards: Floats) -> None:
+    def refit(
+        self,
+        view_scores: NDArray[np.float32],
+        arms: NDArray[np.int32],
+        rewards: Floats,
+        known: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Newton steps on N answers, exact in β and b together: see `ViewWeights.refit`."""
         if not len(arms):
             self._forget()
