@@ -16,7 +16,7 @@ from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.unit_rows import UnitRows, unit_row
 from taciturn.agents.parts.view_weights import ABSENT, IndependentWeights, ViewWeights
-from taciturn.agents.table import LABELLED, REWARDED
+from taciturn.agents.table import REWARDED
 from taciturn.contracts import SparseRow
 from taciturn.kernels import views
 from taciturn.registry import METHODS
@@ -277,8 +277,7 @@ class ViewUCB(BaseAgent):
         # A constant that is learned in silence is a reward like others where arms are scored by their rewards.
         learned = ~np.isnan(table.value.data[:count]) if self._is_independent else table.state.data[:count] == REWARDED
         last = np.flatnonzero(learned & scored)[-MAX_REWARDS_FITTED:]
-        observed = np.isin(table.state.data[:count], (REWARDED, LABELLED)) & (table.value.data[:count] > 0)
-        known = np.bincount(table.arm.data[:count][observed], minlength=len(self._arm_names)) > 0
+        known = np.any(self._targets.data[:count][self._rejected_arm.data[:count] < 0] > 0, axis=0)
         self._view_weights.refit(self._view_scores.data[last], table.arm.data[last], table.value.data[last], known)
 
     def _update_soft_labels(self) -> None:
