@@ -19,12 +19,18 @@ def answers(exclusive, seed=0, count=400, views=3, arms=4, frequencies=None, ada
     return scores, chosen, (chosen == truth).astype(float), fitted
 
 
+def answered(scores, chosen, rewards, known=None):
+    """Answers where all arms are known, unless it is said."""
+    known = np.ones(scores.shape[2], np.bool_) if known is None else known
+    return view_weights.Answered(scores, chosen, rewards, known)
+
+
 @pytest.mark.parametrize(("exclusive", "adaptive"), [(True, False), (False, False), (True, True), (False, True)])
 def test_refit_maximizes_the_posterior(exclusive, adaptive):
     scores, chosen, rewards, fitted = answers(exclusive, frequencies=[0.6, 0.3, 0.05, 0.05], adaptive=adaptive)
     first = fitted.beta.data.copy()
     for _ in range(10):
-        fitted.refit(scores, chosen, rewards)
+        fitted.refit(answered(scores, chosen, rewards))
     right = np.bincount(chosen, rewards)
     precision = view_weights.bias_precision_of(right) if adaptive else view_weights.STRONGEST_PRIOR
 
@@ -69,13 +75,13 @@ def test_arm_of_which_nothing_is_known_has_the_bias_of_a_mean_arm():
     rewards[chosen == 3] = 0.0
     *_, unaware = answers(exclusive=True, adaptive=True)
     for _ in range(10):
-        fitted.refit(scores, chosen, rewards, known)
-        unaware.refit(scores, chosen, rewards)
+        fitted.refit(answered(scores, chosen, rewards, known))
+        unaware.refit(answered(scores, chosen, rewards))
     assert fitted.bias.data[3] == 0.0
     assert fitted.bias.data[:3].sum() == pytest.approx(0.0, abs=1e-9)
     assert fitted.bias.data[:3].argmax() == 0
     assert unaware.bias.data[3] < -0.2
-    fitted.refit(scores, chosen, rewards, np.ones(4, np.bool_))
+    fitted.refit(answered(scores, chosen, rewards, np.ones(4, np.bool_)))
     assert fitted.bias.data[3] < 0.0
 
 
@@ -83,9 +89,9 @@ def test_arm_of_which_nothing_is_known_has_the_bias_of_a_mean_arm():
 def test_an_arm_that_was_absent_from_all_answers_changes_no_weight(adaptive):
     scores, chosen, rewards, fitted = answers(exclusive=True, adaptive=adaptive)
     *_, grown = answers(exclusive=True, adaptive=adaptive)
-    fitted.refit(scores, chosen, rewards)
+    fitted.refit(answered(scores, chosen, rewards))
     grown.add_arm(None)
-    grown.refit(np.pad(scores, ((0, 0), (0, 0), (0, 1)), constant_values=ABSENT), chosen, rewards)
+    grown.refit(answered(np.pad(scores, ((0, 0), (0, 0), (0, 1)), constant_values=ABSENT), chosen, rewards))
     np.testing.assert_allclose(grown.beta.data, fitted.beta.data, rtol=1e-9)
     np.testing.assert_allclose(grown.bias.data, [*fitted.bias.data, 0.0], rtol=1e-9)
 
@@ -93,7 +99,7 @@ def test_an_arm_that_was_absent_from_all_answers_changes_no_weight(adaptive):
 def test_refit_without_answers_changes_nothing():
     *_, fitted = answers(exclusive=True)
     before = fitted.beta.data.copy()
-    fitted.refit(np.zeros((0, 3, 4), np.float32), np.zeros(0, np.int32), np.zeros(0))
+    fitted.refit(answered(np.zeros((0, 3, 4), np.float32), np.zeros(0, np.int32), np.zeros(0)))
     np.testing.assert_array_equal(fitted.beta.data, before)
 
 
@@ -125,7 +131,7 @@ def dense_posterior(fitted, scores, chosen, rewards):
 def test_weights_of_independent_arms_maximize_the_quasi_likelihood():
     scores, chosen, rewards, fitted = graded_answers()
     for _ in range(20):
-        fitted.refit(scores, chosen, rewards)
+        fitted.refit(answered(scores, chosen, rewards))
     gradient, curvature = dense_posterior(fitted, scores, chosen, rewards)
     positive = np.concatenate([fitted.beta.data > 0, np.ones(3, bool)])
     assert np.abs(np.linalg.solve(curvature, gradient))[positive].max() < 1e-6
@@ -137,7 +143,7 @@ def test_weights_of_independent_arms_maximize_the_quasi_likelihood():
 def test_errors_of_independent_arms_are_those_of_the_whole_covariance():
     scores, chosen, rewards, fitted = graded_answers()
     for _ in range(20):
-        fitted.refit(scores, chosen, rewards)
+        fitted.refit(answered(scores, chosen, rewards))
     _, curvature = dense_posterior(fitted, scores, chosen, rewards)
     covariance = np.linalg.inv(curvature)
     for row in scores[:20]:
@@ -156,7 +162,7 @@ def test_errors_are_in_the_units_of_the_rewards():
         fitted = view_weights.IndependentWeights(1)
         fitted.allocate(2, n_features=1)
         for _ in range(5):
-            fitted.refit(scores, chosen, 0.5 + spread * rng.choice([-1.0, 1.0], size=4000))
+            fitted.refit(answered(scores, chosen, 0.5 + spread * rng.choice([-1.0, 1.0], size=4000)))
         errors.append(fitted.errors(scores[0]))
     np.testing.assert_allclose(errors[0] / errors[1], 10.0, rtol=0.1)
 
@@ -169,7 +175,7 @@ def test_extreme_rewards_leave_all_finite(rewards):
     fitted = view_weights.IndependentWeights(2)
     fitted.allocate(2, n_features=1)
     for _ in range(30):
-        fitted.refit(scores, chosen, rewards)
+        fitted.refit(answered(scores, chosen, rewards))
         assert all(np.isfinite(part).all() for part in fitted.state_dict().values())
     p = fitted.probabilities(scores[2])
     assert ((p > 0) & (p < 1)).all()

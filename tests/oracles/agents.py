@@ -7,7 +7,7 @@ masks for each training step.
 import numpy as np
 
 from oracles import fourier, gcn, knn, views
-from taciturn.agents.parts.view_weights import ViewWeights
+from taciturn.agents.parts.view_weights import Answered, ViewWeights
 
 
 def argmax_first(values):
@@ -249,7 +249,7 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
     """
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
     X, edges, by_distance = np.zeros((0, D)), None, FourierRegression(seed, D, K)
-    view_weights = ViewWeights(np.array([15.0 / V] * V + [2.0]), exclusive=True)
+    view_weights = ViewWeights(np.array([15.0 / V] * V + [2.0]), exclusive=True, adaptive=True)
     view_weights.allocate(K, D)
     theta, view_scores, rejected_arm, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
     q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
@@ -285,9 +285,12 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
             update_scales(range(n_scaled))
         rewarded = sorted(rewards)
         view_weights.refit(
-            np.array([view_scores[t] for t in rewarded]),
-            np.array([chosen[t - K] for t in rewarded]),
-            np.array([rewards[t] for t in rewarded]),
+            Answered(
+                np.array([view_scores[t] for t in rewarded]),
+                np.array([chosen[t - K] for t in rewarded]),
+                np.array([rewards[t] for t in rewarded]),
+                np.ones(K, np.bool_),  # each has a labelled row
+            )
         )
         current_scores = scores()
         for t in rejected_arm:

@@ -15,7 +15,7 @@ from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
 from taciturn.agents.parts.unit_rows import UnitRows, unit_row
-from taciturn.agents.parts.view_weights import ABSENT, IndependentWeights, ViewWeights
+from taciturn.agents.parts.view_weights import ABSENT, Answered, IndependentWeights, ViewWeights
 from taciturn.agents.table import REWARDED
 from taciturn.contracts import SparseRow
 from taciturn.kernels import views
@@ -278,7 +278,8 @@ class ViewUCB(BaseAgent):
         learned = ~np.isnan(table.value.data[:count]) if self._is_independent else table.state.data[:count] == REWARDED
         last = np.flatnonzero(learned & scored)[-MAX_REWARDS_FITTED:]
         known = np.any(self._targets.data[:count][self._rejected_arm.data[:count] < 0] > 0, axis=0)
-        self._view_weights.refit(self._view_scores.data[last], table.arm.data[last], table.value.data[last], known)
+        answers = Answered(self._view_scores.data[last], table.arm.data[last], table.value.data[last], known)
+        self._view_weights.refit(answers)
 
     def _update_soft_labels(self) -> None:
         """Make the soft labels of all wrong answers anew, with the scores of now."""

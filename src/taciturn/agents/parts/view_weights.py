@@ -1,6 +1,6 @@
 """How much each view counts: a small regression of the answers that came on what the views had scored before."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,15 @@ def bias_precision_of(right: Floats) -> float:
     return min(max(1.0 / max(variance, 1e-6), WEAKEST_PRIOR), STRONGEST_PRIOR)
 
 
+class Answered(NamedTuple):
+    """N answers that weights are fitted to."""
+
+    view_scores: NDArray[np.float32]  # what the views had scored before (N, V, K)
+    arms: NDArray[np.int32]  # that were chosen (N,)
+    rewards: Floats  # (N,)
+    known: NDArray[np.bool_]  # of which arms something has told where they are right (K,)
+
+
 class ViewWeights(Part):
     """From the scores of V views (V, K) to probabilities of K arms.
 
@@ -46,7 +55,8 @@ class ViewWeights(Part):
     Arguments:
         initial: the weights β₀ (V,) at first.
         exclusive: whether one arm is right.
-        adaptive: whether the prior of the biases is wider where some arms are right far more often than others.
+        adaptive: whether the prior of the biases is wider where some arms are right far more often than others. An arm
+            that is not known then keeps the bias of a mean arm: that it was wrong elsewhere does not make it rare.
     """
 
     def __init__(self, initial: Floats, *, exclusive: bool, adaptive: bool = False) -> None:
@@ -69,68 +79,72 @@ class ViewWeights(Part):
         """(…, K) for scores (…, V, K)."""
         return np.asarray(views.combine(view_scores, self.beta.data, self.bias.data, exclusive=self._exclusive))
 
-    def refit(
-        self,
-        view_scores: NDArray[np.float32],
-        arms: NDArray[np.int32],
-        rewards: Floats,
-        known: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """A few damped Newton steps on N answers: what the views had scored (N, V, K), the arms chosen, their rewards.
-
-        The biases' curvature is taken arm by arm, so that its cost does not grow with the square of the arms. Arms that
-        are not `known` (K,), because nothing has told yet where they are right, keep the bias of a mean arm if it is
-        `adaptive`: that they were wrong elsewhere does not say that they are rare.
-        """
-        if not len(arms):  # all were taken back
+    def refit(self, answers: Answered) -> None:
+        """A few damped Newton steps on the answers."""
+        if not len(answers.arms):  # all were taken back
             self.beta.data, self.bias.data = self._initial.copy(), np.zeros_like(self.bias.data)
             return
-        s, each = view_scores.astype(float), np.arange(len(arms))
-        prior_precision = BETA_PRIOR / self._initial**2
-        bias_precision = STRONGEST_PRIOR
-        if self._adaptive:
-            right = np.bincount(arms, rewards, minlength=s.shape[2])
-            bias_precision = bias_precision_of(right[(s[:, 0] > ABSENT).any(axis=0)].astype(float))
-        unknown = None if known is None or known.all() or not self._adaptive else ~known
-        if unknown is not None:
-            self.bias.data[unknown] = 0.0
-
-        def loss(beta: Floats, bias: Floats) -> float:
-            p = np.clip(views.combine(s, beta, bias, exclusive=self._exclusive)[each, arms], 1e-6, 1 - 1e-6)
-            likelihood = rewards * np.log(p) + (1 - rewards) * np.log(1 - p)
-            prior = (prior_precision * (beta - self._initial) ** 2).sum() + bias_precision * (bias**2).sum()
-            return float(prior / 2 - likelihood.sum())
-
-        best = loss(self.beta.data, self.bias.data)
+        posterior = _Posterior(answers, self._initial, exclusive=self._exclusive, adaptive=self._adaptive)
+        self.bias.data[posterior.fixed] = 0.0
+        best = posterior.loss(self.beta.data, self.bias.data)
         for _ in range(NEWTON_STEPS):
-            p = self.probabilities(s)
-            chosen = np.clip(p[each, arms], 1e-6, 1 - 1e-6)
-            if self._exclusive:  # derivatives of log p_chosen by β and b
-                d_beta = s[each, :, arms] - np.einsum("nk,nvk->nv", p, s)
-                d_bias = -p
-                d_bias[each, arms] += 1.0
-            else:
-                d_beta = (1 - chosen)[:, None] * s[each, :, arms]
-                d_bias = np.zeros_like(p)
-                d_bias[each, arms] = 1 - chosen
-            odds = chosen / (1 - chosen)
-            slope = rewards - (1 - rewards) * odds
-            weight = rewards + (1 - rewards) * odds
-            grad_beta = prior_precision * (self.beta.data - self._initial) - slope @ d_beta
-            grad_bias = bias_precision * self.bias.data - slope @ d_bias
-            step_beta = np.linalg.solve((d_beta * weight[:, None]).T @ d_beta + np.diag(prior_precision), grad_beta)
-            step_bias = grad_bias / (weight @ d_bias**2 + bias_precision)
-            if unknown is not None:
-                step_bias = np.where(unknown, 0.0, step_bias - step_bias[~unknown].sum() / max((~unknown).sum(), 1))
+            step_beta, step_bias = posterior.newton_step(self.beta.data, self.bias.data)
             for damping in (1.0, 0.5, 0.25, 0.125, 0.0625):
                 beta = np.maximum(self.beta.data - damping * step_beta, 0.0)
                 bias = self.bias.data - damping * step_bias
-                found = loss(beta, bias)
+                found = posterior.loss(beta, bias)
                 if found < best:
                     self.beta.data, self.bias.data, best = beta, bias, found
                     break
             else:
                 return
+
+
+class _Posterior:
+    """Of β and b given N answers, as a loss: the negative logarithm. See `ViewWeights`."""
+
+    def __init__(self, answers: Answered, initial: Floats, *, exclusive: bool, adaptive: bool) -> None:
+        self._scores, self._arms, self._rewards = answers.view_scores.astype(float), answers.arms, answers.rewards
+        self._each, self._exclusive, self._initial = np.arange(len(answers.arms)), exclusive, initial
+        self._beta_precision, self._bias_precision = BETA_PRIOR / initial**2, STRONGEST_PRIOR
+        self.fixed = np.zeros(self._scores.shape[2], np.bool_)  # arms whose bias stays 0, the mean of the others
+        if adaptive:
+            right = np.bincount(answers.arms, answers.rewards, minlength=len(self.fixed)).astype(float)
+            self._bias_precision = bias_precision_of(right[(self._scores[:, 0] > ABSENT).any(axis=0)])
+            self.fixed = ~answers.known
+
+    def _probabilities(self, beta: Floats, bias: Floats) -> tuple[Floats, Floats]:
+        """Of all arms (N, K), and of those chosen (N,), which are never 0 or 1."""
+        p = np.asarray(views.combine(self._scores, beta, bias, exclusive=self._exclusive))
+        return p, np.clip(p[self._each, self._arms], 1e-6, 1 - 1e-6)
+
+    def loss(self, beta: Floats, bias: Floats) -> float:
+        _, p = self._probabilities(beta, bias)
+        likelihood = self._rewards * np.log(p) + (1 - self._rewards) * np.log(1 - p)
+        prior = (self._beta_precision * (beta - self._initial) ** 2).sum() + self._bias_precision * (bias**2).sum()
+        return float(prior / 2 - likelihood.sum())
+
+    def newton_step(self, beta: Floats, bias: Floats) -> tuple[Floats, Floats]:
+        """What to take off β and b; the curvature by b is taken arm by arm, so that it does not cost K²."""
+        s, each, arms, rewards = self._scores, self._each, self._arms, self._rewards
+        p, chosen = self._probabilities(beta, bias)
+        if self._exclusive:  # derivatives of log p of the arms chosen by β and b
+            d_beta = s[each, :, arms] - np.einsum("nk,nvk->nv", p, s)
+            d_bias = -p
+            d_bias[each, arms] += 1.0
+        else:
+            d_beta = (1 - chosen)[:, None] * s[each, :, arms]
+            d_bias = np.zeros_like(p)
+            d_bias[each, arms] = 1 - chosen
+        odds = chosen / (1 - chosen)
+        slope, weight = rewards - (1 - rewards) * odds, rewards + (1 - rewards) * odds
+        grad_beta = self._beta_precision * (beta - self._initial) - slope @ d_beta
+        curvature = (d_beta * weight[:, None]).T @ d_beta + np.diag(self._beta_precision)
+        grad_bias = self._bias_precision * bias - slope @ d_bias
+        step_bias = grad_bias / (weight @ d_bias**2 + self._bias_precision)
+        if self.fixed.any() and not self.fixed.all():
+            step_bias -= step_bias[~self.fixed].mean()
+        return np.linalg.solve(curvature, grad_beta), np.where(self.fixed, 0.0, step_bias)
 
 
 ARM_PRECISION, VIEW_PRECISION = 1.0, 1.0
@@ -216,14 +230,9 @@ class IndependentWeights(ViewWeights):
         variance = 1.0 / self._precision + np.maximum(of_views, 0.0)
         return np.asarray(p * (1.0 - p) * np.sqrt(variance))
 
-    def refit(
-        self,
-        view_scores: NDArray[np.float32],
-        arms: NDArray[np.int32],
-        rewards: Floats,
-        known: NDArray[np.bool_] | None = None,
-    ) -> None:
+    def refit(self, answers: Answered) -> None:
         """Newton steps on N answers, exact in β and b together: see `ViewWeights.refit`."""
+        view_scores, arms, rewards, _ = answers
         if not len(arms):
             self._forget()
             return
