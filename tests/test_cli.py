@@ -1,5 +1,6 @@
 """The command line: in this process where the process is not the point."""
 
+import io
 import json
 import subprocess
 import sys
@@ -7,11 +8,13 @@ import sys
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cli_kit import taciturn
 from rewards_kit import graded_data
 from taciturn.datasets import catalog
-from taciturn.experiments.recorder import RUNS, read_runs
+from taciturn.experiments.recorder import RUNS, RunRecord, read_runs
+from taciturn.reports.tables import accuracy_table
 
 
 def in_a_process(*arguments, cwd=None):
@@ -166,6 +169,10 @@ def test_demo_runs_five_methods_and_draws_a_figure(tmp_path, monkeypatch):
     assert result.returncode == 0, result.stderr
     records = json.loads(result.stdout)
     assert [record["method"] for record in records] == ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb"]
+    terminal = Console(width=80, file=io.StringIO())
+    terminal.print(accuracy_table(msgspec.convert(records, list[RunRecord])))
+    lines = terminal.file.getvalue().splitlines()
+    assert len(lines) == 7, "a name is broken in a terminal of 80 columns"
     assert (tmp_path / "demo" / "running-accuracy.png").stat().st_size > 10_000
     assert (tmp_path / "demo" / "running-accuracy.png").read_bytes().startswith(b"\x89PNG")
 

@@ -203,7 +203,7 @@ def accuracy_table(records: Sequence[RunRecord]) -> Table:
     """Return the table for the terminal: the best of each group in bold, the constant arm and references dim."""
     rows = accuracy_rows(records)
     best = best_rows(rows)
-    table = Table(box=None, header_style="bold")
+    table = Table(box=None, header_style="bold", pad_edge=False)  # the demo's fits into 80 columns
     for column in header(rows):
         is_number = column in NUMBERS
         table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
