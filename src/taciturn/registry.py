@@ -40,7 +40,14 @@ METHODS: dict[str, Method] = {
         "taciturn.agents.viewucb:ViewUCB",
         {},
         "UCB over several graph views of a context, weighted by their observed accuracy",
-        before={"fourier": False, "calibrated": False, "width_entries": 2**25, "soft_label_weight": 0.3},
+        before={
+            "fourier": False,
+            "residuals": False,
+            "constant": 1.0,
+            "calibrated": False,
+            "width_entries": 2**25,
+            "soft_label_weight": 0.3,
+        },
     ),
     "linucb": Method(
         "taciturn.agents.linucb:LinUCB", {}, "one ridge regression per arm; learns nothing from silence", "linucb"

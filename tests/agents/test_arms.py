@@ -57,8 +57,8 @@ def test_add_arm_like_copies_the_evidence_of_another_arm(name, scaling):
     if name.startswith(("viewucb", "linucb", "majority")) or "bilinucb" in name:
         decision = agent.fork().decide(x)
         fitted = scaling == "auto" and name.startswith("viewucb")  # biases, to the scores that have moved
-        alone = name == "viewucb, several right arms"  # the answers are fitted again; of a copy a prior is left
-        rel = 0.05 if alone else 1e-2
+        alone = name == "viewucb, several right arms"  # all is fitted again; of a copy a prior is left
+        rel = 0.08 if alone else 1e-2
         assert decision.scores[3] == pytest.approx(decision.scores[1], rel=rel if fitted else 1e-5)
         assert decision.widths[3] == pytest.approx(decision.widths[1], rel=rel if fitted and alone else 1e-5)
     for step, x in enumerate(contexts(12, 3)):

@@ -60,6 +60,15 @@ def test_scores_equal_those_of_dense_features(seed, V):
         np.testing.assert_allclose(one.ravel(), expected[node], rtol=1e-3, atol=1e-4)
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, hops=st.integers(0, 4))
+def test_the_reach_of_a_node_is_its_row_of_the_powers_of_the_adjacency(seed, hops):
+    adjacency, _, A_hat, X, *_ = problem(seed)
+    powers = sum((np.linalg.matrix_power(A_hat, h) for h in range(1, hops + 1)), np.zeros_like(A_hat))
+    for node in range(len(X)):
+        np.testing.assert_allclose(views.reach(adjacency, node, hops), powers[node], rtol=1e-4, atol=1e-6)
+
+
 def solve(adjacency, contexts, scales, weights, targets, ridge, theta, steps):
     """Take `steps` conjugate-gradient steps from theta, in place."""
     state = views.cg_init(adjacency, contexts, scales, weights, targets, ridge, theta)

@@ -249,10 +249,10 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
     """
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
     X, edges, by_distance = np.zeros((0, D)), None, FourierRegression(seed, D, K)
-    view_weights = ViewWeights(np.array([15.0 / V] * V + [2.0]), exclusive=True, adaptive=True)
+    view_weights = ViewWeights(np.array([15.0 / V] * V + [2.0] + [2.0] * (hops > 0)), exclusive=True, adaptive=True)
     view_weights.allocate(K, D)
     theta, view_scores, rejected_arm, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
-    q, m = np.zeros((steps + K, K)), np.zeros((steps + K, K))
+    q, m, expected = (np.zeros((steps + K, K)) for _ in range(3))
     A = [ridge * np.eye(D) for _ in range(K)]
     scales, n_scaled, n_silent, share = np.zeros((steps + K, V)), 0, 0, 1.0
 
@@ -263,6 +263,19 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         unit_theta = np.apply_along_axis(unit, 0, theta)
         over_graph = [F @ unit_theta[:, v * K : (v + 1) * K] for v, F in enumerate(features())]
         return np.concatenate([np.stack(over_graph, axis=1), by_distance.scores()], axis=1)
+
+    def with_residuals(t, scored):
+        """The scores of context t by all views (V, K), that of residuals last."""
+        if not hops:
+            return scored
+        reach = sum(np.linalg.matrix_power(graph(), h)[t] for h in range(1, hops + 1))
+        evidence = reach[:, None] * m[: len(X)]
+        residuals = (evidence * (q - expected)[: len(X)]).sum(axis=0) / (evidence.sum(axis=0) + 0.2)
+        return np.concatenate([scored, residuals[None]])
+
+    def expect(scored):
+        """Probabilities by the scores of all views but that of residuals."""
+        return view_weights.probabilities(np.concatenate([scored, np.zeros((int(hops > 0), K))]))
 
     def features():
         A_hat = graph()
@@ -293,8 +306,10 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
             )
         )
         current_scores = scores()
-        for t in rejected_arm:
-            update_soft_label(t, view_weights.probabilities(current_scores[t]))
+        for t in np.flatnonzero(m.any(axis=1)):
+            expected[t] = expect(current_scores[t])
+            if t in rejected_arm:
+                update_soft_label(t, expected[t])
         count = len(X)
         theta = views.conjugate_gradients(features(), m[:count], q[:count], ridge, theta, 4)
         by_distance.solve(m[:count], q[:count], ridge)
@@ -306,6 +321,7 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         else:
             rejected_arm[t] = arm
             update_soft_label(t, view_weights.probabilities(view_scores[t]))
+        expected[t] = expect(view_scores[t][: V + 1]) if t in view_scores else 1 / K
         for k in range(K):
             if h == 1 or k == arm:
                 A[k] = A[k] + np.outer(X[t], X[t])
@@ -329,7 +345,7 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         update_scales([t])
         if (t - solved_at) / t >= refit_growth:
             solved_at = solve()
-        view_scores[t] = scores()[t]
+        view_scores[t] = with_residuals(t, scores()[t])
         widths = [np.sqrt(X[t] @ np.linalg.inv(A[k]) @ X[t]) for k in range(K)]
         arm = argmax_first(
             view_weights.probabilities(view_scores[t]) + alpha * min(np.sqrt(share), 2 * share) * np.array(widths)

@@ -20,7 +20,9 @@ def from_decisions(agent, width, ridge, unit_rows=False, imputed=True):
     for x, value, silent, arm, known in zip(contexts_of(agent, width), *columns, strict=True):
         if np.isnan(value) or (silent and not imputed):
             continue
-        x = x / np.linalg.norm(x) if unit_rows and x.any() else x  # noqa: PLW2901
+        if unit_rows:
+            x = x * np.where(np.arange(width) == 0, agent.constant if agent.scaling == "auto" else 1.0, 1.0)  # noqa: PLW2901
+            x = x / np.linalg.norm(x) if x.any() else x  # noqa: PLW2901
         b[arm] += value * x
         for k in range(known) if value == 1 and not silent and agent.one_right_arm else [arm]:
             A[k] += np.outer(x, x)

@@ -18,7 +18,7 @@ from taciturn.agents import validation
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.part import Part, Scores
-from taciturn.agents.parts.unit_rows import UnitRows, unit_row
+from taciturn.agents.parts.unit_rows import UnitRows
 from taciturn.agents.table import LABELLED, REWARDED
 from taciturn.agents.viewucb import ViewUCB
 from taciturn.contracts import Arm
@@ -216,7 +216,7 @@ class NearestVotes(BaseAgent):
         return {"unit_contexts": self._unit}
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
-        self._unit.append(unit_row(self._contexts[node]))
+        self._unit.add(node)
 
     def _score(self, node: int) -> Scores:
         rows, n_arms = self._unit.matrix(0, node), len(self._arm_names)

@@ -13,11 +13,11 @@ from taciturn.agents.parts.cg_solver import CGSolver
 from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
+from taciturn.agents.parts.residual_view import ResidualView
 from taciturn.agents.parts.ridge import MAX_ALPHA, MAX_RIDGE, ArmRidge
-from taciturn.agents.parts.unit_rows import UnitRows, unit_row
+from taciturn.agents.parts.unit_rows import UnitRows
 from taciturn.agents.parts.view_weights import ABSENT, Answered, IndependentWeights, ViewWeights
 from taciturn.agents.table import REWARDED
-from taciturn.contracts import SparseRow
 from taciturn.kernels import views
 from taciturn.registry import METHODS
 from taciturn.validate import check_choice, check_number
@@ -25,8 +25,8 @@ from taciturn.validate import check_choice, check_number
 MAX_REWARDS_FITTED = 4096
 """How many of the last observed rewards the weights of the views are fitted to."""
 
-SHARED_AT_ONCE = 256
-"""How many wrong answers get soft labels at a time, so that what that takes does not grow with the contexts."""
+EXPECTED_AT_ONCE = 256
+"""How many contexts get their expected targets at a time, so that what that takes does not grow with the contexts."""
 
 WIDTH_ENTRIES = 2**19
 """How large the matrices A_k of all arms are together; contexts of more features are folded for their widths alone."""
@@ -34,8 +34,9 @@ WIDTH_ENTRIES = 2**19
 MANY = 1000
 """With more contexts the regressions are solved half as often: that takes long then, and says little new."""
 
-GRAPH_TRUST, FOURIER_TRUST = 15.0, 2.0
-"""The first weights of all views over the graph together, and of the view by distances: it knows nothing of words."""
+GRAPH_TRUST, FOURIER_TRUST, RESIDUAL_TRUST = 15.0, 2.0, 2.0
+"""The first weights of all views over the graph together, of the view by distances, which knows nothing of words, and
+of that of residuals, of which there are none at first."""
 
 SOFT_LABEL_WEIGHT, FEW_ARMS = 0.3, 9
 """The weight of soft labels, which is less with more arms: together they must not drown what was seen."""
@@ -56,7 +57,8 @@ class ViewUCB(BaseAgent):
     Contexts x at unit length are nodes of a graph Â, given or of nearest neighbors. View v of a context is
     f_v = (Â^v X) at unit length: the context, its neighborhood, and so on. One view more is of random Fourier features
     of the scaled contexts, so that it follows distances (`FourierView`). In each view every arm has a ridge regression
-    θ_vk on the targets of all contexts so far, over the graph as it is now:
+    θ_vk on the targets of all contexts so far, over the graph as it is now. The last view is of the residuals of all
+    others, averaged over the neighborhood (`ResidualView`).
 
         s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α e √(xᵀA_k⁻¹x))
 
@@ -80,6 +82,9 @@ class ViewUCB(BaseAgent):
         hops: how far a view looks; there are hops + 1 views.
         neighbors: k of the nearest-neighbor graph, where no graph is given.
         fourier: whether there is the view of random Fourier features.
+        residuals: whether there is the view of residuals; without hops there is none.
+        constant: what the constant entry of scaled contexts is in the views over the graph: of a context of few words,
+            1 would be a good part.
         calibrated: whether exploration depends on how many answers come and, where several arms can be good, on how
             much rewards vary; otherwise widths are α √(xᵀA_k⁻¹x), as in files of before.
         width_entries: how many entries the matrices A_k of all arms have at most; the features of contexts are folded
@@ -100,6 +105,8 @@ class ViewUCB(BaseAgent):
     hops: int = 3
     neighbors: int = 5
     fourier: bool = True
+    residuals: bool = True
+    constant: float = 0.5
     calibrated: bool = True
     width_entries: int = WIDTH_ENTRIES
     soft_label_weight: float | None = None
@@ -113,6 +120,8 @@ class ViewUCB(BaseAgent):
         check_number("hops", self.hops, 0, 8, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
         check_choice("fourier", self.fourier, (True, False))
+        check_choice("residuals", self.residuals, (True, False))
+        check_number("constant", self.constant, 0, 1)
         check_choice("calibrated", self.calibrated, (True, False))
         check_number("width_entries", self.width_entries, 2**10, 2**32, whole=True)
         if self.soft_label_weight is not None:
@@ -120,13 +129,13 @@ class ViewUCB(BaseAgent):
         check_number("refit_growth", self.refit_growth, 1e-6, 1)
 
     def _build(self) -> dict[str, Part]:
-        table, n_views = self._table, self._n_graph_views + self.fourier
+        table, n_views = self._table, len(self._trust)
         self._targets = table.column("targets", np.float32, "arm")
         self._weights = table.column("target_weights", np.float32, "arm")
         # The arm that turned out wrong, or −1.
         self._rejected_arm = table.column("rejected_arm", np.int32, fill=-1, below="arm")
         self._view_scores = table.column("view_scores", np.float32, n_views, "arm", fill=np.nan, new_arm=ABSENT)
-        self._unit = UnitRows(self._contexts)
+        self._unit = UnitRows(self._contexts, self.constant if self.scaling == "auto" else 1.0)
         self._graph = NodeGraph(self._unit, self.neighbors)
         self._ridge = self._new_widths()
         self._view_weights = self._new_view_weights()
@@ -136,6 +145,9 @@ class ViewUCB(BaseAgent):
         self._fourier = None
         if self.fourier:
             self._fourier = FourierView(self._contexts, *evidence, means, seed=self.seed, ridge=self.ridge)
+        self._residuals = None
+        if self.residuals and self.hops:
+            self._residuals = ResidualView(table, *evidence, hops=self.hops)
         self._solver = CGSolver(
             table,
             self._unit,
@@ -145,7 +157,7 @@ class ViewUCB(BaseAgent):
             ridge=self.ridge,
             n_views=self._n_graph_views,
             fourier=self._fourier,
-            preparations=(self._refit_view_weights, self._update_soft_labels),
+            preparations=(self._refit_view_weights, self._update_expected),
             is_due=self._is_refit_due,
         )
         parts: dict[str, Part | None] = {
@@ -155,6 +167,7 @@ class ViewUCB(BaseAgent):
             "view_weights": self._view_weights,
             "solver": self._solver,
             "fourier": self._fourier,
+            "residuals": self._residuals,
             "answers": self._answers,
         }
         return {name: part for name, part in parts.items() if part is not None}
@@ -168,9 +181,8 @@ class ViewUCB(BaseAgent):
 
     def _new_view_weights(self) -> ViewWeights:
         if self._is_independent:
-            return IndependentWeights(self._n_graph_views + self.fourier)
-        trust = [GRAPH_TRUST / self._n_graph_views] * self._n_graph_views + [FOURIER_TRUST] * self.fourier
-        return ViewWeights(np.array(trust), exclusive=self.one_right_arm, adaptive=self.calibrated)
+            return IndependentWeights(len(self._trust))
+        return ViewWeights(np.array(self._trust), exclusive=self.one_right_arm, adaptive=self.calibrated)
 
     @property
     def _is_independent(self) -> bool:
@@ -180,6 +192,13 @@ class ViewUCB(BaseAgent):
     @property
     def _n_graph_views(self) -> int:
         return self.hops + 1
+
+    @property
+    def _trust(self) -> list[float]:
+        """The first weights of all views, in their order (V,)."""
+        over_graph = [GRAPH_TRUST / self._n_graph_views] * self._n_graph_views
+        others = [FOURIER_TRUST] * self.fourier + [RESIDUAL_TRUST] * (self.residuals and self.hops > 0)
+        return over_graph + others
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
@@ -193,8 +212,7 @@ class ViewUCB(BaseAgent):
             require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
-        columns, values = unit_row(self._contexts[node])
-        self._unit.append(SparseRow(columns, values))
+        columns, values = self._unit.add(node)
         self._graph.add(node, neighbors)
         theta, projected = self._solver.unit_theta.data, self._solver.projected.data[node]
         theta = theta.reshape(len(theta), -1)[columns]  # (entries, V·K)
@@ -214,6 +232,8 @@ class ViewUCB(BaseAgent):
         s *= solver.scales.data[node][:, None]
         if self._fourier is not None:
             s = np.concatenate([s, self._fourier.scores(node)[None]])
+        if self._residuals is not None:
+            s = np.concatenate([s, self._residuals.scores(near)[None]])
         np.clip(s, -1.0, 1.0, out=s)  # cosines, but for rounding and for scales that are a little older than the graph
         self._view_scores.data[node] = s
         return self._view_weights.probabilities(s), self._widths(node, s)
@@ -234,6 +254,10 @@ class ViewUCB(BaseAgent):
             if not np.isnan(self._view_scores.data[node, 0, 0]):
                 scores = self._view_scores.data[node]
                 self._share_among_others(np.array([node]), self._view_weights.probabilities(scores)[None])
+        if self._residuals is not None:
+            # A labelled row was never scored: all arms were as likely.
+            scores = np.nan_to_num(self._view_scores.data[node, : self._n_graph_views + self.fourier])
+            self._residuals.update(np.array([node]), self._expected(scores[None]))
         if self._ridge is not None:
             self._ridge.learn(example)
 
@@ -281,20 +305,30 @@ class ViewUCB(BaseAgent):
         answers = Answered(self._view_scores.data[last], table.arm.data[last], table.value.data[last], known)
         self._view_weights.refit(answers)
 
-    def _update_soft_labels(self) -> None:
-        """Make the soft labels of all wrong answers anew, with the scores of now."""
-        rejected = np.flatnonzero(self._rejected_arm.data[: self._table.count] >= 0)
-        if not len(rejected):
+    def _update_expected(self) -> None:
+        """What all views expect now: soft labels of wrong answers, and the residuals of all targets."""
+        wrong = self._rejected_arm.data[: self._table.count] >= 0
+        has_target = self._weights.data[: self._table.count].any(axis=1)
+        wanted = np.flatnonzero(wrong if self._residuals is None else has_target)
+        if not len(wanted):
             return
         scores = self._solver.predict()
-        for first in range(0, len(rejected), SHARED_AT_ONCE):
-            nodes = rejected[first : first + SHARED_AT_ONCE]
+        for first in range(0, len(wanted), EXPECTED_AT_ONCE):
+            nodes = wanted[first : first + EXPECTED_AT_ONCE]
             of_all = scores[nodes]
             if self._fourier is not None:
                 of_all = np.concatenate([of_all, self._fourier.predict(nodes)[:, None]], axis=1)
-            self._share_among_others(nodes, self._view_weights.probabilities(of_all))
+            expected = self._expected(of_all)
+            self._share_among_others(nodes[wrong[nodes]], expected[wrong[nodes]])
+            if self._residuals is not None:
+                self._residuals.update(nodes, expected)
+
+    def _expected(self, view_scores: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Probabilities (N, K) by the scores (N, V′, K) of all views but that of residuals."""
+        lacking = ((0, 0), (0, len(self._trust) - view_scores.shape[1]), (0, 0))
+        return self._view_weights.probabilities(np.pad(view_scores, lacking))
 
     def _working_nbytes(self, sizes: Sizes) -> float:
         """The fit of the views' weights: their scores twice, and five arrays (N, K)."""
         fitted = min(sizes.nodes, MAX_REWARDS_FITTED)
-        return fitted * sizes.arms * (12.0 * (self._n_graph_views + self.fourier) + 40.0)
+        return fitted * sizes.arms * (12.0 * len(self._trust) + 40.0)

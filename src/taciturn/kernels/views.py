@@ -308,6 +308,22 @@ def propagate(
 
 
 @fast_kernel
+def reach(adjacency: CSR, node: int, hops: int) -> Singles:
+    """Return row `node` of ``Â + Â² + … + Â^hops`` (T,)."""
+    count = adjacency.indptr.shape[0] - 1
+    total, row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32), np.zeros(count, np.float32)
+    support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
+    row[node], support[0], size = 1.0, node, 1
+    for _ in range(hops):
+        size = propagate(adjacency, row, support, size, next_row, next_support)
+        row, next_row = next_row, row
+        support, next_support = next_support, support
+        for a in range(size):
+            total[support[a]] += row[support[a]]
+    return total
+
+
+@fast_kernel
 def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Singles:
     """Return ``(Â^v X θ_vk)_node`` (V, K) from ``projected = X θ`` (T, V·K); not scaled to unit length.
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
@@ -11,17 +12,28 @@ from taciturn.kernels import views
 from taciturn.kernels.csr import CSR
 
 
-def unit_row(row: SparseRow) -> SparseRow:
-    """A context at unit length; one without entries stays as it is."""
-    return SparseRow(row.columns, views.unit_values(np.array([0, len(row.values)]), row.values))
-
-
 class UnitRows(RowStore):
-    """The contexts at unit length."""
+    """The contexts at unit length; one without entries stays as it is.
 
-    def __init__(self, contexts: RowStore) -> None:
+    Arguments:
+        contexts: the contexts.
+        first: a factor of column 0, before lengths are taken.
+    """
+
+    def __init__(self, contexts: RowStore, first: float = 1.0) -> None:
         super().__init__()
-        self._of = contexts
+        self._of, self._first = contexts, first
+
+    def add(self, node: int) -> SparseRow:
+        """Append the row of a context that has come, and return it."""
+        columns, values = self._of[node]
+        row = SparseRow(columns, self._unit_values(CSR(np.array([0, len(values)]), columns, values)))
+        self.append(row)
+        return row
+
+    def _unit_values(self, rows: CSR) -> NDArray[np.float64]:
+        values = rows.values if self._first == 1.0 else np.where(rows.columns == 0, self._first, 1.0) * rows.values
+        return views.unit_values(rows.indptr, values)
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Make the rows anew from the contexts, whatever a file says of them."""
@@ -33,4 +45,4 @@ class UnitRows(RowStore):
 
     def _remake(self, n_features: int) -> None:
         self.n_features, rows = n_features, self._of.rows
-        self.replace(CSR(rows.indptr.copy(), rows.columns.copy(), views.unit_values(rows.indptr, rows.values)))
+        self.replace(CSR(rows.indptr.copy(), rows.columns.copy(), self._unit_values(rows)))
