@@ -169,9 +169,9 @@ def test_scores_over_the_neighborhood_are_those_over_the_whole_graph(sparse):
     projected = rng.random((80, 4 * 2)).astype(np.float32)
     for node in (0, 40, 79):
         near = held.graph.around(node, 3)
-        rows = views.take_rows(held.store.rows, near.members)
-        part = views.unit_scales(near.adjacency, rows, np.zeros(1, np.int64), 4, FEATURES)
-        whole = views.unit_scales(held.graph.adjacency, held.store.rows, np.array([node]), 4, FEATURES)
+        rows, everything = held.store.rows, np.arange(held.store.count)
+        part = views.unit_scales(near.adjacency, rows, near.members, np.zeros(1, np.int64), 4, FEATURES)
+        whole = views.unit_scales(held.graph.adjacency, rows, everything, np.array([node]), 4, FEATURES)
         np.testing.assert_array_equal(part, whole)
         scores = views.project(near.adjacency, projected[near.members], 0, 4)
         np.testing.assert_array_equal(scores, views.project(held.graph.adjacency, projected, node, 4))

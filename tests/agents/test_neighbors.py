@@ -60,9 +60,9 @@ def test_a_deferred_step_follows_few_edges_however_dense_the_graph_is(monkeypatc
         agent.decide(x, range(max(0, node - 100), node))
     chunks, unit_scales = [], views.unit_scales
 
-    def counted(adjacency, contexts, nodes, n_views, dimension):
+    def counted(adjacency, contexts, members, nodes, n_views, dimension):
         chunks.append((len(nodes), len(adjacency.columns)))
-        return unit_scales(adjacency, contexts, nodes, n_views, dimension)
+        return unit_scales(adjacency, contexts, members, nodes, n_views, dimension)
 
     monkeypatch.setattr(views, "unit_scales", counted)
     while agent.train_pending(100):

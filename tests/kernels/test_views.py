@@ -40,7 +40,7 @@ def scales_of(A_hat, X, V):
 def test_unit_scales_are_inverse_lengths_and_zero_for_zero_views(seed, V):
     adjacency, contexts, A_hat, X, *_ = problem(seed)
     nodes = np.random.default_rng(seed).permutation(len(X))[:7]
-    scales = views.unit_scales(adjacency, contexts, nodes, V, X.shape[1])
+    scales = views.unit_scales(adjacency, contexts, np.arange(len(X)), nodes, V, X.shape[1])
     np.testing.assert_allclose(scales, scales_of(A_hat, X, V)[nodes], rtol=1e-4)
 
 
@@ -112,7 +112,7 @@ def test_rows_without_zeros_give_what_sparse_ones_do(seed, width, spare, zeros):
     np.testing.assert_allclose(views.spmm_t(contexts, scores, width + spare), expected, rtol=1e-4, atol=1e-4)
     A_hat = knn.normalized(np.ones((9, 9)) - np.eye(9))
     positive = np.abs(X)  # lengths that cancel have no digits left
-    scales = views.unit_scales(rows(A_hat), rows(positive), np.arange(9), 3, width + spare)
+    scales = views.unit_scales(rows(A_hat), rows(positive), np.arange(9), np.arange(9), 3, width + spare)
     expected = scales_of(A_hat, positive, 3)
     np.testing.assert_allclose(scales[expected < 1e4], expected[expected < 1e4], rtol=1e-3)
     if (X != 0).all():

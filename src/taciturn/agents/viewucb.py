@@ -223,8 +223,8 @@ class ViewUCB(BaseAgent):
     def _score(self, node: int) -> Scores:
         solver, contexts = self._solver, self._unit
         n_views, near = self._n_graph_views, self._graph.around(node, self.hops)
-        rows, first = views.take_rows(contexts.rows, near.members), np.zeros(1, np.int64)
-        solver.scales.data[node] = views.unit_scales(near.adjacency, rows, first, n_views, contexts.n_features)
+        of = near.adjacency, contexts.rows, near.members, np.zeros(1, np.int64)
+        solver.scales.data[node] = views.unit_scales(*of, n_views, contexts.n_features)
         if not self._solver.deferred and self._is_refit_due(node):
             solver.solve()
         projected = solver.projected.data[near.members].reshape(len(near.members), -1)

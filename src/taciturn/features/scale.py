@@ -36,8 +36,9 @@ from taciturn.kernels.csr import CSR
 GROWTH = 1.5
 """The scale is renewed each time the contexts have grown by this factor."""
 
-TOLERANCE = 0.05
-"""A column keeps its scale while mean and standard deviation are this close to those of now, in units of the latter."""
+TOLERANCE, FAR, CLOSE = 0.05, 0.25, 0.01
+"""All columns keep their scale while mean and standard deviation are on average this close to those of now, in units of
+the latter, and none is far off: of hundreds, some are off by chance. Else all move but those that are close."""
 
 OUTLIER = 100.0
 """Numbers further from the mean than so many standard deviations count as if they were there."""
@@ -275,7 +276,9 @@ class Scaler:
         unit[~varies] = 1.0
         a, b = 1.0 / unit / state.inverse[columns], (state.mean[columns] - mean) / unit
         sound = varies & (a > 1.0 / LARGEST_CHANGE) & (a < LARGEST_CHANGE) & (np.abs(b) < LARGEST_CHANGE)
-        moved = sound & ((np.abs(a - 1.0) > TOLERANCE) | (np.abs(b) > TOLERANCE))
+        off = np.maximum(np.abs(a - 1.0), np.abs(b))
+        is_due = (off[sound] > FAR).any() or (off[sound] ** 2).sum() > TOLERANCE**2 * sound.sum()
+        moved = sound & (off > CLOSE) & is_due
         columns, a, b = columns[moved], a[moved], b[moved]
         flipped = np.flatnonzero(self._should_flip())
         change = self._change(columns, a, b, flipped)

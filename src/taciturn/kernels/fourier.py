@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.jit import fast_kernel, kernel
+from taciturn.kernels.jit import kernel
 
 Singles = NDArray[np.float32]
 
 
-@fast_kernel
+@kernel
 def fourier_row(
     columns: NDArray[np.int32],
     values: NDArray[np.float64],
@@ -38,7 +38,7 @@ def fourier_row(
         out[f] = angles[f] * scale
 
 
-@fast_kernel
+@kernel
 def fourier_rows(rows: CSR, frequencies: Singles, phases: Singles, bandwidth: float, out: Singles) -> None:
     """Write the features (N, F) of N rows, each as `fourier_row` does."""
     for row in range(rows.indptr.shape[0] - 1):

@@ -32,19 +32,6 @@ SHORTEST = 1e-6
 
 
 @kernel
-def take_rows(matrix: CSR, rows: NDArray[np.int64]) -> CSR:
-    """Return some rows of a sparse matrix, copied."""
-    indptr = np.zeros(rows.shape[0] + 1, np.int64)
-    for i in range(rows.shape[0]):
-        indptr[i + 1] = indptr[i] + matrix.indptr[rows[i] + 1] - matrix.indptr[rows[i]]
-    columns, values = np.empty(indptr[-1], matrix.columns.dtype), np.empty(indptr[-1], matrix.values.dtype)
-    for i in range(rows.shape[0]):
-        columns[indptr[i] : indptr[i + 1]] = matrix.columns[matrix.indptr[rows[i]] : matrix.indptr[rows[i] + 1]]
-        values[indptr[i] : indptr[i + 1]] = matrix.values[matrix.indptr[rows[i]] : matrix.indptr[rows[i] + 1]]
-    return CSR(indptr, columns, values)
-
-
-@kernel
 def unit_values(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the values of sparse rows with each row at unit length; one of zeros, or without entries, stays."""
     units = values.copy()
@@ -69,6 +56,18 @@ def full_width(matrix: CSR) -> int:
         stop = matrix.indptr[i + 1]
         if stop - matrix.indptr[i] != width or matrix.columns[stop - 1] != width - 1:
             return 0
+    return width
+
+
+@kernel
+def _full_width_of(matrix: CSR, rows: NDArray[np.int64]) -> int:
+    """As `full_width`, of some rows."""
+    width = 0
+    for i in range(rows.shape[0]):
+        start, stop = matrix.indptr[rows[i]], matrix.indptr[rows[i] + 1]
+        if stop == start or (i > 0 and stop - start != width) or matrix.columns[stop - 1] != stop - start - 1:
+            return 0
+        width = stop - start
     return width
 
 
@@ -213,17 +212,20 @@ def cg_step(
 
 
 @fast_kernel
-def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: int, dimension: int) -> Singles:
+def unit_scales(
+    adjacency: CSR, contexts: CSR, members: NDArray[np.int64], nodes: NDArray[np.int64], views: int, dimension: int
+) -> Singles:
     """Return ``1/‖(Â^v X)_i‖`` (N, V) for each of `nodes` (N,) and each view; 0 where a view has hardly any length.
 
-    Row i of Â^v is kept as a dense ``row`` (T,) whose nonzeros are at ``support[:size]``.
+    Row i of X is row ``members[i]`` of `contexts`. Row i of Â^v is kept as a dense ``row`` (T,) whose nonzeros are at
+    ``support[:size]``.
     """
     count = adjacency.indptr.shape[0] - 1
     scales = np.zeros((nodes.shape[0], views), np.float32)
     row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
     support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
     feature, columns = np.zeros(dimension), np.empty(dimension, np.int32)
-    seen, width = np.zeros(dimension, np.bool_), full_width(contexts)
+    seen, width = np.zeros(dimension, np.bool_), _full_width_of(contexts, members)
     for i in range(nodes.shape[0]):
         row[nodes[i]], support[0], size = 1.0, nodes[i], 1
         for v in range(views):
@@ -233,13 +235,13 @@ def unit_scales(adjacency: CSR, contexts: CSR, nodes: NDArray[np.int64], views: 
                 support, next_support = next_support, support
             n_columns = width
             for a in range(size):
-                weight = row[support[a]]
+                weight, member = row[support[a]], members[support[a]]
                 if width > 0:
-                    start = contexts.indptr[support[a]]
+                    start = contexts.indptr[member]
                     for c in range(width):
                         feature[c] += weight * contexts.values[start + c]
                     continue
-                for p in range(contexts.indptr[support[a]], contexts.indptr[support[a] + 1]):
+                for p in range(contexts.indptr[member], contexts.indptr[member + 1]):
                     c = contexts.columns[p]
                     if not seen[c]:
                         seen[c] = True

@@ -156,8 +156,9 @@ class CGSolver(Part):
         if stop - self._scaled_to == count and views.full_width(self._contexts.rows):
             self.scales.data[:count] = views.all_unit_scales(*of, self._n_views)
         else:
-            nodes = np.arange(self._scaled_to, stop)
-            self.scales.data[nodes] = views.unit_scales(*of, nodes, self._n_views, self._contexts.n_features)
+            members = np.arange(count)
+            nodes = members[self._scaled_to : stop]
+            self.scales.data[nodes] = views.unit_scales(*of, members, nodes, self._n_views, self._contexts.n_features)
         self._scaled_to = stop if stop < count else 0
         if self._scaled_to == 0:
             self._scaled_at = count

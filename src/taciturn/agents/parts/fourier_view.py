@@ -93,16 +93,16 @@ class FourierView(Part):
     def add(self, node: int) -> None:
         """The features of a context that has come."""
         self._rows.extend()
-        if node + 1 >= 2 * self._measured_at:
-            self._measure()
-        else:
-            columns, values = self._contexts[node]
-            self._draw()
-            features = self._features.data[node]
-            fourier.fourier_row(columns, values, self._frequencies, self._phases, self._bandwidth, features)
+        if node + 1 >= 2 * self._measured_at and self._measure():
+            self._remake()
+            return
+        columns, values = self._contexts[node]
+        self._draw()
+        features = self._features.data[node]
+        fourier.fourier_row(columns, values, self._frequencies, self._phases, self._bandwidth, features)
 
-    def _measure(self) -> None:
-        """Measure the bandwidth; where it is another, make all features anew, and θ from zero."""
+    def _measure(self) -> bool:
+        """Measure the bandwidth; returns whether it is another, so that θ is to be found from zero."""
         count = self._contexts.count
         self._measured_at = count
         chosen = np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64))
@@ -110,14 +110,11 @@ class FourierView(Part):
         distances = np.sqrt(fourier.squared_distances(self._contexts.rows, chosen, dimension))
         distances = distances[distances > SHORTEST]
         median = float(np.median(distances)) if len(distances) else 1.0
-        if abs(median - self._bandwidth) > TOLERANCE * self._bandwidth:
-            self._bandwidth = median
-            self._start_over()
-        self._remake()
-
-    def _start_over(self) -> None:
+        if abs(median - self._bandwidth) <= TOLERANCE * self._bandwidth:
+            return False
+        self._bandwidth, self._is_fresh = median, True
         self._theta.data[...] = 0.0
-        self._is_fresh = True
+        return True
 
     def _remake(self) -> None:
         """Make all features anew."""
@@ -193,8 +190,9 @@ class FourierView(Part):
         self._measured_at = min(self._measured_at, len(nodes))
 
     def rescale(self, change: Change) -> None:
-        """Distances have changed: they are measured anew."""
+        """Distances have changed: they are measured anew, and all features made."""
         self._measure()
+        self._remake()
 
     def nbytes(self, sizes: Sizes) -> float:
         """Features of each context, frequencies, and θ with what solves it."""

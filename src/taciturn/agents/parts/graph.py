@@ -16,8 +16,8 @@ from taciturn.kernels.csr import CSR
 SPARE = 16
 """How many more neighbors than k a row knows, so that most of those that lose one to eviction have k left."""
 
-MAX_REBUILT = 512
-"""Up to so many rows, all neighbors are found anew when rows move; later they move little."""
+MAX_REBUILT, MAX_PRODUCTS = 512, 2**25
+"""Up to so many rows and multiplications, all neighbors are found anew when rows move; later they move little."""
 
 
 class NodeGraph(Part):
@@ -156,7 +156,7 @@ class NodeGraph(Part):
             return
         lists = self._knn_lists()
         knn.measure(lists, self._contexts.rows, self._nodes.data[:count])
-        if count <= MAX_REBUILT:
+        if count <= MAX_REBUILT and count * self._contexts.n_entries <= MAX_PRODUCTS:
             self._refill(np.arange(count))
             return
         order = np.argsort(lists.distances[:count], axis=1, kind="stable")
