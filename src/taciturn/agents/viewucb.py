@@ -41,6 +41,10 @@ of that of residuals, of which there are none at first."""
 SOFT_LABEL_WEIGHT, FEW_ARMS = 0.3, 9
 """The weight of soft labels, which is less with more arms: together they must not drown what was seen."""
 
+PROVED, TRIAL = 200, 1.1
+"""Views over the graph whose weight is 0 after so many answers, and that of all of more hops, are left out. They are
+tried again whenever decisions have doubled, until there are by this factor more."""
+
 ERRORS = 0.5
 """Where expected rewards have standard errors, α of 1 is half of one."""
 
@@ -106,7 +110,7 @@ class ViewUCB(BaseAgent):
     neighbors: int = 5
     fourier: bool = True
     residuals: bool = True
-    constant: float = 0.5
+    constant: float = 0.7
     calibrated: bool = True
     width_entries: int = WIDTH_ENTRIES
     soft_label_weight: float | None = None
@@ -156,6 +160,7 @@ class ViewUCB(BaseAgent):
             means,
             ridge=self.ridge,
             n_views=self._n_graph_views,
+            n_needed=self._n_needed,
             fourier=self._fourier,
             preparations=(self._refit_view_weights, self._update_expected),
             is_due=self._is_refit_due,
@@ -222,14 +227,16 @@ class ViewUCB(BaseAgent):
 
     def _score(self, node: int) -> Scores:
         solver, contexts = self._solver, self._unit
-        n_views, near = self._n_graph_views, self._graph.around(node, self.hops)
+        near = self._graph.around(node, self.hops)
         of = near.adjacency, contexts.rows, near.members, np.zeros(1, np.int64)
-        solver.scales.data[node] = views.unit_scales(*of, n_views, contexts.n_features)
+        scales = solver.scales.data[node]
+        scales[: solver.n_used] = views.unit_scales(*of, solver.n_used, contexts.n_features)
         if not self._solver.deferred and self._is_refit_due(node):
             solver.solve()
-        projected = solver.projected.data[near.members].reshape(len(near.members), -1)
-        s = views.project(near.adjacency, projected, 0, n_views)
-        s *= solver.scales.data[node][:, None]
+        used = slice(solver.n_used)
+        projected = solver.projected.data[near.members, used].reshape(len(near.members), -1)
+        s = np.zeros((self._n_graph_views, len(self._arm_names)), np.float32)
+        s[used] = views.project(near.adjacency, projected, 0, solver.n_used) * scales[used, None]
         if self._fourier is not None:
             s = np.concatenate([s, self._fourier.scores(node)[None]])
         if self._residuals is not None:
@@ -291,6 +298,16 @@ class ViewUCB(BaseAgent):
     def _is_refit_due(self, count: int) -> bool:
         growth = self.refit_growth * (2.0 if self.calibrated and count > MANY else 1.0)
         return count > 0 and (count - self._solver.solved_at) / count >= growth
+
+    def _n_needed(self) -> int:
+        """How many views over the graph, of 0, 1, … hops, the next solve needs; see `PROVED`."""
+        decided = max(self._table.next_id, 1)
+        is_trial = decided < TRIAL * 2 ** (decided.bit_length() - 1)
+        answers = int((self._table.state.data[: self._table.count] == REWARDED).sum())
+        if not self.calibrated or is_trial or answers < PROVED:
+            return self._n_graph_views
+        (count,) = np.nonzero(self._view_weights.beta.data[: self._n_graph_views])
+        return int(count[-1]) + 1 if len(count) else 1
 
     def _refit_view_weights(self) -> None:
         """Fit the views' weights to the last rewards that were observed, and count answers."""

@@ -44,12 +44,14 @@ class CGSolver(Part):
     runs all of it; ``train_step`` runs one piece and resumes where it stopped.
 
     ``projected`` (T, V, K), a column of the table, is X times the published θ at unit length; ``scales`` (T, V),
-    another, brings each view of a context to unit length.
+    another, brings each view of a context to unit length. Only the first ``n_used`` views are solved and scored: the
+    published θ of the others is 0, so that they score 0.
 
     Arguments:
         contexts: the contexts at unit length.
         targets, weights: columns (T, K): the targets q and their weights m of `kernels.views`.
         means: (K,), which q is less of; None for none.
+        n_needed: returns how many of the views, the first ones, the next solve needs.
         fourier: the view that is solved along with these, step by step; None where there is none.
         preparations: called before the equations are set up.
         is_due: whether a solve is due with so many contexts.
@@ -60,6 +62,7 @@ class CGSolver(Part):
         "scaled_at": "_scaled_at",
         "scaled_to": "_scaled_to",
         "stage": "_stage",
+        "n_used": "n_used",
     }
 
     def __init__(
@@ -73,6 +76,7 @@ class CGSolver(Part):
         *,
         ridge: float,
         n_views: int,
+        n_needed: Callable[[], int],
         fourier: FourierView | None,
         preparations: Sequence[Callable[[], None]],
         is_due: Callable[[int], bool],
@@ -80,7 +84,8 @@ class CGSolver(Part):
         super().__init__()
         self._contexts, self._graph = contexts, graph
         self._targets, self._weights, self._means = targets, weights, means
-        self._ridge, self._n_views = ridge, n_views
+        self._ridge, self._n_views, self._n_needed = ridge, n_views, n_needed
+        self.n_used = n_views
         self._fourier, self._preparations, self._is_due = fourier, preparations, is_due
         self.projected = table.column("projected", np.float32, n_views, "arm")
         self.scales = table.column("view_scales", np.float32, n_views)
@@ -112,11 +117,11 @@ class CGSolver(Part):
         """How many contexts to rescale in one step; of each, all edges within its reach are followed in every view."""
         edges, count = len(self._graph.adjacency.columns), max(self._contexts.count, 1)
         width = views.full_width(self._contexts.rows)
-        if width and edges * width * self._n_views <= PRODUCTS_PER_STEP:
+        if width and edges * width * self.n_used <= PRODUCTS_PER_STEP:
             return count
         degree = edges / count
         entries = max(self._contexts.n_entries / count / FEW_ENTRIES, 1.0)  # each edge adds the entries of a context
-        followed = entries * sum(min(degree**hops, edges) for hops in range(1, self._n_views))
+        followed = entries * sum(min(degree**hops, edges) for hops in range(1, self.n_used))
         return max(1, min(CHUNK, int(EDGES_PER_STEP / max(followed, 1))))
 
     def after_warm_start(self) -> None:
@@ -127,24 +132,33 @@ class CGSolver(Part):
     def _solve_step(self, chunk: int) -> None:
         first_cg = 1 + len(self._preparations)
         if self._stage == 0:
+            if self._scaled_to == 0:
+                self._use(self._n_needed())
             if not self._rescale(chunk):
                 return
         elif self._stage < first_cg:
             self._preparations[self._stage - 1]()
         elif self._stage == first_cg:
             weights, targets = self._rows_of(self._weights), centered(self._rows_of(self._targets), self._means)
-            self._cg = views.cg_init(*self._operands(), weights, targets, self._ridge, _flat(self._theta))
+            self._cg = views.cg_init(*self._operands(), weights, targets, self._ridge, self._used(self._theta))
             if self._fourier is not None:
                 self._fourier.begin()
         elif self._cg is not None and self._stage <= first_cg + CG_STEPS:
-            weights = self._rows_of(self._weights)
-            views.cg_step(*self._operands(), weights, self._ridge, _flat(self._theta), self._cg)
+            weights, theta = self._rows_of(self._weights), self._used(self._theta)
+            views.cg_step(*self._operands(), weights, self._ridge, theta, self._cg)
+            self._theta.data[:, : self.n_used] = theta.reshape(len(theta), self.n_used, -1)
             if self._fourier is not None:
                 self._fourier.step()
         else:
             self._publish()
             return
         self._stage += 1
+
+    def _use(self, n_views: int) -> None:
+        """Solve and score the first so many views from now on; those that come back need scales."""
+        if n_views > self.n_used:
+            self._scaled_at = 0
+        self.n_used = n_views
 
     def _rescale(self, chunk: int) -> bool:
         """Make up to `chunk` scales anew, if there are many more contexts than at the last time; whether all are."""
@@ -154,11 +168,12 @@ class CGSolver(Part):
         stop = min(self._scaled_to + chunk, count)
         of = self._graph.adjacency, self._contexts.rows
         if stop - self._scaled_to == count and views.full_width(self._contexts.rows):
-            self.scales.data[:count] = views.all_unit_scales(*of, self._n_views)
+            self.scales.data[:count, : self.n_used] = views.all_unit_scales(*of, self.n_used)
         else:
             members = np.arange(count)
             nodes = members[self._scaled_to : stop]
-            self.scales.data[nodes] = views.unit_scales(*of, members, nodes, self._n_views, self._contexts.n_features)
+            scales = views.unit_scales(*of, members, nodes, self.n_used, self._contexts.n_features)
+            self.scales.data[nodes, : self.n_used] = scales
         self._scaled_to = stop if stop < count else 0
         if self._scaled_to == 0:
             self._scaled_at = count
@@ -166,10 +181,10 @@ class CGSolver(Part):
 
     def _publish(self) -> None:
         """Use the solved θ for scoring from now on."""
-        theta = _flat(self._theta)
-        lengths = np.linalg.norm(theta, axis=0)
-        unit = np.asarray(theta / np.where(lengths > 0, lengths, 1.0), np.float32)
-        self.unit_theta.data = unit.reshape(self._theta.data.shape)
+        lengths = np.linalg.norm(self._theta.data, axis=0)
+        self.unit_theta.data = np.asarray(self._theta.data / np.where(lengths > 0, lengths, 1.0), np.float32)
+        self.unit_theta.data[:, self.n_used :] = 0.0
+        unit = _flat(self.unit_theta)
         projected = self._rows_of(self.projected)
         projected[...] = views.spmm(self._float32_rows(), unit).reshape(projected.shape)
         if self._fourier is not None:
@@ -178,8 +193,9 @@ class CGSolver(Part):
 
     def predict(self) -> NDArray[np.float32]:
         """The scores of the published θ at all contexts (T, V, K), over the graph as it is now."""
-        scores = views.predict(*self._operands(), _flat(self.unit_theta))
-        return scores.reshape(len(scores), self._n_views, -1)
+        scores = views.predict(*self._operands(), self._used(self.unit_theta))
+        lacking = ((0, 0), (0, self._n_views - self.n_used), (0, 0))
+        return np.pad(scores.reshape(len(scores), self.n_used, -1), lacking)
 
     def _float32_rows(self) -> CSR:
         contexts = self._contexts.rows
@@ -189,7 +205,12 @@ class CGSolver(Part):
         return column.data[: self._contexts.count]
 
     def _operands(self) -> tuple[CSR, CSR, NDArray[np.float32]]:
-        return self._graph.adjacency, self._float32_rows(), self._rows_of(self.scales)
+        scales = np.ascontiguousarray(self._rows_of(self.scales)[:, : self.n_used])
+        return self._graph.adjacency, self._float32_rows(), scales
+
+    def _used(self, theta: Array) -> NDArray[np.float32]:
+        """The columns of the views that are used (D, n_used · K): θ itself where all are, else a copy."""
+        return np.ascontiguousarray(theta.data[:, : self.n_used]).reshape(len(theta.data), -1)
 
     # Growth and files.
 
@@ -241,11 +262,12 @@ class CGSolver(Part):
         return super().state_dict() | {"cg": None if self._cg is None else self._cg._asdict()}
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
-        """Take all over; conjugate gradients are there where the stage needs them."""
-        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        """Take all over; conjugate gradients are there where the stage needs them. Files of before use all views."""
+        super().load_state_dict({"n_used": self._n_views} | state, n_arms, n_features, n_nodes)
+        require(1 <= self.n_used <= self._n_views, "the number of views is not sound")
         cg, first_cg = state["cg"], 1 + len(self._preparations)
         self._cg = None if cg is None else views.CGState(*(cg[name] for name in views.CGState._fields))
-        shape = (n_features, self._n_views * n_arms)
+        shape = (n_features, self.n_used * n_arms)
         for held, wanted in zip(self._cg or (), (shape, shape, shape[1:]), strict=cg is not None):
             require(is_array(held, np.float32, *wanted) and np.isfinite(held).all(), "conjugate gradients do not fit")
         within = first_cg < self._stage <= first_cg + CG_STEPS
