@@ -103,6 +103,22 @@ class Calibration(NamedTuple):
     bins: tuple[tuple[float, float, int], ...]
 
 
+class AnswerRates(NamedTuple):
+    """How likely an answer is, estimated from context and arm by a logistic regression; each from other decisions.
+
+    `rate` is the share of decisions that were answered, of the last 2000 that are settled; 90 % of them have an
+    estimate from `lowest` to `highest`. `explained` is the share of the uncertainty that context and arm explain; 0
+    where silence looks random, so that all estimates are the rate. `bins` has for each tenth of the range with any: the
+    mean estimate, the share that was answered, and their number.
+    """
+
+    rate: float
+    lowest: float
+    highest: float
+    explained: float
+    bins: tuple[tuple[float, float, int], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Health(Displayed):
     """How an agent is doing.
@@ -114,6 +130,7 @@ class Health(Displayed):
     withdrawn, forgotten   decisions withdrawn; contexts evicted at `max_nodes`, of them `evicted_pending` were pending
     imputed_share          share of imputed rewards among all that are learned
     calibration            of imputed rewards; None before any late reward
+    answers                how likely an answer is by context and arm; None before a hundred decisions are settled
     reward_rate            mean of the observed rewards that are held; `recent_reward_rate` of the last hundred
     drift                  recent rate less the one before, in standard errors; None where there are too few rewards
     memory                 bytes in arrays
@@ -133,6 +150,7 @@ class Health(Displayed):
     evicted_pending: int
     imputed_share: float
     calibration: Calibration | None
+    answers: AnswerRates | None
     reward_rate: float | None
     recent_reward_rate: float | None
     drift: float | None
@@ -154,4 +172,13 @@ class Health(Displayed):
             facts["calibration"] = (
                 f"Brier score {self.calibration.brier:.3f} over {self.calibration.truths} late rewards"
             )
+        if self.answers is not None:
+            facts["answers"] = _answers_text(self.answers)
         return Summary(f"Health after {self.decisions} decisions", facts)
+
+
+def _answers_text(answers: AnswerRates) -> str:
+    if answers.explained == 0:
+        return f"{percent(answers.rate)} of decisions, whatever context and arm"
+    spread = f"{percent(answers.lowest)} to {percent(answers.highest)}"
+    return f"{percent(answers.rate)} of decisions, by context and arm {spread}"

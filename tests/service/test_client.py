@@ -107,6 +107,21 @@ def test_same_methods_and_results_as_a_local_agent(client, tmp_path):
     assert "second" not in client.agents()
 
 
+def test_health_with_calibrations_is_that_of_a_local_agent(client):
+    remote = client.create("healthy", arms=ARMS, kind="bilinucb-kmeans", seed=3, expire_after=None)
+    bare = taciturn.make("bilinucb-kmeans", arms=ARMS, seed=3, **BOUNDS)
+    X = np.random.default_rng(1).normal(size=(160, 3))
+    for agent in (remote, bare):
+        ids = [decision.id for decision in agent.decide_batch(X)]
+        for id in ids:
+            agent.feedback(id, 1 if X[id, 0] > 0 else None)
+        for id in ids[:20]:
+            agent.feedback(id, 1)
+    assert remote.health() == bare.health()
+    assert remote.health().answers.explained > 0
+    assert remote.health().calibration.truths > 0
+
+
 def test_named_features(client):
     remote, bare = client.create("named", kind="linucb", arms=2), taciturn.LinUCB(arms=2, **BOUNDS)
     for x in ({"late": 1.0}, {"late": np.float32(2), "new": 1}):

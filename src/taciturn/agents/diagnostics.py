@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.agents.answer_model import AnswerModel
 from taciturn.agents.parts.part import MAX_COUNT, Nearby, Part, in_range, require
 from taciturn.agents.table import LABELLED, PENDING, REWARDED, SILENT, NodeTable, RowStore
 from taciturn.contracts import STATES, Arm
@@ -34,6 +35,7 @@ class FeedbackStats(Part):
         super().__init__()
         self.corrected = self.late = self.expired = self.withdrawn = self.forgotten = self.evicted_pending = 0
         self._squared_error = 0.0
+        self.answer_model = AnswerModel()
         self._bins = self.array("bins", np.float64, 3, BINS)  # counts, and sums of imputed and observed
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
@@ -143,6 +145,7 @@ def health(table: NodeTable, stats: FeedbackStats, decisions: int, nbytes: int) 
         evicted_pending=stats.evicted_pending,
         imputed_share=float(imputed.sum() / learned.sum()) if learned.any() else 0.0,
         calibration=stats.calibration(),
+        answers=stats.answer_model.rates(table),
         reward_rate=float(rewards.mean()) if len(rewards) else None,
         recent_reward_rate=float(recent.mean()) if len(recent) else None,
         drift=_drift(recent, before),

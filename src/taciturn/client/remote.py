@@ -12,7 +12,7 @@ from taciturn.client.connection import Connection, Reply, segment
 from taciturn.client.contexts import json_context, json_contexts
 from taciturn.contracts import Arm, Context, Decision
 from taciturn.display import Displayed, Summary, counted, name_text
-from taciturn.introspection import Calibration, Explanation, Health, Neighbor
+from taciturn.introspection import AnswerRates, Calibration, Explanation, Health, Neighbor
 
 
 class RemoteAgent(Displayed):
@@ -98,9 +98,10 @@ class RemoteAgent(Displayed):
         """The agent's diagnostics."""
         health = self._send("GET", "/health").result()
         if found := health["calibration"]:
-            bins = tuple((row["imputed"], row["observed"], row["count"]) for row in found["bins"])
-            health["calibration"] = Calibration(found["truths"], found["brier"], bins)
-        return Health(**health)
+            health["calibration"] = Calibration(**found | {"bins": _rows(found["bins"])})
+        if found := health.get("answers"):
+            health["answers"] = AnswerRates(**found | {"bins": _rows(found["bins"])})
+        return Health(**{"answers": None} | health)
 
     def add_arm(self, name: Arm, like: Arm | None = None) -> None:
         """Add an arm, or bring a retired one back; a new one starts with what is known of `like`."""
@@ -142,3 +143,8 @@ def _floats(values: list[float | None]) -> Any:
 def _decision(found: dict[str, Any]) -> Decision:
     parts = (_floats(found["scores"]), _floats(found["widths"]), found["propensity"])
     return Decision(found["id"], found["arm"], *parts)
+
+
+def _rows(bins: list[dict[str, Any]]) -> tuple[tuple[Any, ...], ...]:
+    """The bins of a calibration as they were before they had names."""
+    return tuple(tuple(row.values()) for row in bins)

@@ -1,6 +1,7 @@
 """One agent as a function of the journal: `apply` is called for each operation, both live and in replay."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cache
 from itertools import islice
@@ -271,11 +272,13 @@ class Session:
 
     def health(self) -> dict[str, Any]:
         """The agent's diagnostics."""
-        health = asdict(self.agent.health())
+        of_agent = self.agent.health()
+        health = asdict(of_agent)
         if found := health["calibration"]:
             truths, brier, bins = found
-            rows = [dict(zip(("imputed", "observed", "count"), row, strict=True)) for row in bins]
-            health["calibration"] = {"truths": truths, "brier": brier, "bins": rows}
+            health["calibration"] = {"truths": truths, "brier": brier, "bins": _named("imputed", bins)}
+        if answers := of_agent.answers:
+            health["answers"] = answers._asdict() | {"bins": _named("estimated", answers.bins)}
         return health
 
     def export(self, max_bytes: float = math.inf) -> storage.Content:
@@ -355,3 +358,8 @@ def kind_of(agent: Any) -> str | None:
         if method.target == path and fixed == method.params:
             return name
     return None
+
+
+def _named(predicted: str, bins: Iterable[tuple[float, float, int]]) -> list[dict[str, float]]:
+    """The rows of a calibration: a mean prediction, what was observed, and their number."""
+    return [dict(zip((predicted, "observed", "count"), row, strict=True)) for row in bins]
