@@ -108,8 +108,8 @@ class AnswerRates(NamedTuple):
 
     `rate` is the share of decisions that were answered, of the last 2000 that are settled; 90 % of them have an
     estimate from `lowest` to `highest`. `explained` is the share of the uncertainty that context and arm explain; 0
-    where silence looks random, so that all estimates are the rate. `bins` has for each tenth of the range with any: the
-    mean estimate, the share that was answered, and their number.
+    where that is not clear and silence looks random, so that all estimates are the rate. `bins` has for each tenth of
+    the range with any: the mean estimate, the share that was answered, and their number.
     """
 
     rate: float
@@ -179,6 +179,6 @@ class Health(Displayed):
 
 def _answers_text(answers: AnswerRates) -> str:
     if answers.explained == 0:
-        return f"{percent(answers.rate)} of decisions, whatever context and arm"
+        return f"{percent(answers.rate)} of decisions, with no clear difference by context and arm"
     spread = f"{percent(answers.lowest)} to {percent(answers.highest)}"
     return f"{percent(answers.rate)} of decisions, by context and arm {spread}"

@@ -1,5 +1,7 @@
 """How likely an answer is, from context and arm: whether silence says something, or comes at random."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,40 +25,44 @@ NEWTON_STEPS = 8
 CLEAR = 2.0
 """An estimate that is not better than the mean rate by so many standard errors is no better: silence is random then."""
 
-BINS = 10
+PARTS, BINS = 5, 10
+"""Scores are calibrated by this many equal parts of other decisions; what comes of it is shown by tenths."""
 
 
 class AnswerModel:
-    """Remembers its last estimate: it is made anew when the settled decisions have grown by about a sixteenth."""
+    """Remembers its last estimate. New decisions count once there are about a sixteenth more, corrections at once."""
 
     def __init__(self) -> None:
-        self._made_for = (-1, -1)
+        self._made_for: tuple[bytes, bytes] | None = None
         self._rates: AnswerRates | None = None
 
     def rates(self, table: NodeTable) -> AnswerRates | None:
         """The estimate from the decisions of a table; None where there are too few."""
         states = table.state.data[: table.count]
         settled = np.flatnonzero((states == REWARDED) | (states == SILENT))
-        step = 1 << max(len(settled).bit_length() - 4, 0)
-        settled = settled[: len(settled) // step * step]
         if len(settled) < FEWEST:
             return None
-        made_for = int(table.id.data[settled[0]]), int(table.id.data[settled[-1]])
+        step = 1 << max(len(settled).bit_length() - 4, 0)
+        settled = settled[: len(settled) // step * step][-MOST:]
+        made_for = table.id.data[settled].tobytes(), states[settled].tobytes()
         if made_for != self._made_for:
-            self._made_for, self._rates = made_for, _estimate(table, settled[-MOST:])
+            self._made_for, self._rates = made_for, _estimate(table, settled)
         return self._rates
 
 
 def _estimate(table: NodeTable, nodes: NDArray[np.int64]) -> AnswerRates:
     answered = (table.state.data[nodes] == REWARDED).astype(float)
     X = _features(table, nodes)
-    scores, rates, constant = (np.empty(len(nodes)) for _ in range(3))
-    halves = [np.arange(len(nodes)) % 2 == half for half in (0, 1)]
-    for half, other in (halves, halves[::-1]):  # each decision is estimated from others
-        scores[half] = X[half] @ _coefficients(X[other], answered[other])
-    for half, other in (halves, halves[::-1]):
-        rates[half] = _calibrated(scores[half], scores[other], answered[other])
-        constant[half] = answered[other].mean()
+    rates, constant = np.empty(len(nodes)), np.empty(len(nodes))
+    # Parts by a hash of the ids: arms, contexts or answers may come in turns. Each decision is estimated from others:
+    # one half has the coefficients, and one quarter the shares of those with about the same score.
+    quarters = (_hashed(table.id.data[nodes]) % np.uint64(4)).astype(int)
+    for half in (0, 1):
+        scores = X @ _coefficients(X[quarters % 2 != half], answered[quarters % 2 != half])
+        for own, other in ((half, half + 2), (half + 2, half)):
+            mine, theirs = quarters == own, quarters == other
+            rates[mine] = _calibrated(scores[mine], scores[theirs], answered[theirs])
+            constant[mine] = answered[theirs].mean()
     at_best, at_random = _log_likelihood(rates, answered), _log_likelihood(constant, answered)
     gains = at_best - at_random
     explained = 0.0
@@ -81,7 +87,7 @@ def _features(table: NodeTable, nodes: NDArray[np.int64]) -> Floats:
     row_of = np.repeat(np.arange(len(nodes)), lengths)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     entries = np.arange(ends[-1]) - np.repeat(ends[:-1] - indptr[nodes], lengths)
-    hashed = (columns[entries].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
+    hashed = _hashed(columns[entries])
     signs = 1.0 - 2.0 * (hashed & np.uint64(1)).astype(float)
     context = np.zeros((len(nodes), WIDTH))
     column = (hashed >> np.uint64(1)) % np.uint64(WIDTH)
@@ -90,6 +96,13 @@ def _features(table: NodeTable, nodes: NDArray[np.int64]) -> Floats:
     X = np.concatenate([arms, context], axis=1)
     X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-6)
     return np.concatenate([np.ones((len(nodes), 1)), X], axis=1)
+
+
+def _hashed(numbers: NDArray[Any]) -> NDArray[np.uint64]:
+    """Numbers of 31 bits that look random, for whole ones that are not negative (Vigna's splitmix)."""
+    mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.asarray((mixed ^ (mixed >> np.uint64(27))) >> np.uint64(33))
 
 
 def _coefficients(X: Floats, answered: Floats) -> Floats:
@@ -105,13 +118,18 @@ def _coefficients(X: Floats, answered: Floats) -> Floats:
     return w
 
 
-def _calibrated(scores: Floats, other_scores: Floats, answered: Floats) -> Floats:
-    """The shares answered of others with about the same score: a tenth of them, and one more with the mean of all."""
-    edges = np.quantile(other_scores, np.arange(1, BINS) / BINS)
-    part = np.searchsorted(edges, other_scores)
-    counts, found = np.bincount(part, minlength=BINS), np.bincount(part, answered, minlength=BINS)
+def _calibrated(scores: Floats, others: Floats, answered: Floats) -> Floats:
+    """The share answered of others with about the same score, rising with it.
+
+    They are those of equal parts of the others, each with one decision more that has the mean of all.
+    """
+    from sklearn.isotonic import isotonic_regression  # noqa: PLC0415 - slow to import, and few agents need it soon
+
+    edges = np.unique(np.quantile(others, np.arange(1, PARTS) / PARTS))
+    part = np.searchsorted(edges, others)
+    counts, found = np.bincount(part, minlength=PARTS), np.bincount(part, answered, minlength=PARTS)
     shares = (found + answered.mean()) / (counts + 1.0)
-    return np.asarray(shares[np.searchsorted(edges, scores)])
+    return np.asarray(isotonic_regression(shares, sample_weight=counts + 1.0)[np.searchsorted(edges, scores)])
 
 
 def _log_likelihood(rates: Floats, answered: Floats) -> Floats:

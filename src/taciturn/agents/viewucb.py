@@ -43,7 +43,8 @@ SOFT_LABEL_WEIGHT, FEW_ARMS = 0.3, 9
 
 PROVED, TRIAL = 200, 1.1
 """Views over the graph whose weight is 0 after so many answers, and that of all of more hops, are left out. They are
-tried again whenever decisions have doubled, until there are by this factor more."""
+tried again whenever decisions have doubled, until there are by this factor more; and they come back when the answers
+that told against them have been evicted."""
 
 ERRORS = 0.5
 """Where expected rewards have standard errors, α of 1 is half of one."""

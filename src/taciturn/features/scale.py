@@ -2,7 +2,8 @@
 
 Each column of numbers is scaled to ``z = (x − μ)/σ``: μ and σ are the mean and the standard deviation of its values,
 or, where most of them are equal, that usual value and the root mean square of the distances from it. Words, tags, texts
-and vectors keep their own values. A change of units, ``x → a·x + b`` of any column, changes nothing.
+and vectors keep their own values. A change of units, ``x → a·x + b`` of any column with a > 0,
+changes nothing.
 
 The scale is renewed each time the contexts have grown by half. That moves all rows linearly, because they have a
 constant entry: ``z' = S z``, so that sums over contexts that are gone can follow (`Change`).
