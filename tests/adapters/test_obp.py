@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import sys
+import warnings
 from types import ModuleType
 
 import numpy as np
@@ -33,7 +34,8 @@ def obp():
     shells = {name: ModuleType(name) for name in ("obp", "obp.ope", "torch", "pandas")}
     shells["obp"].__path__, shells["obp.ope"].__path__ = [home], [f"{home}/ope"]
     shells["torch"].tensor = shells["torch"].Tensor = type("Tensor", (), {})
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where obp is compiled anew, of its escape sequences
         for name, shell in shells.items():
             patch.setitem(sys.modules, name, shell)
         for name in ("estimators", "helper"):
