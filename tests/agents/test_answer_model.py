@@ -61,7 +61,7 @@ def in_turns(answers, steps=600):
 
 @pytest.mark.parametrize("period", [1, 2])
 def test_what_comes_in_turns_is_seen(period):
-    found = in_turns(lambda step: (0.05, 0.9)[step // period % 2]).health().answers
+    found = in_turns(lambda step: (0.05, 0.9)[step // period % 2], steps=2000).health().answers
     assert found.explained > 0.4
     assert calibration_error(found.bins) < 0.06
 

@@ -342,6 +342,24 @@ def test_view_is_rendered_again_only_after_new_entries(monkeypatch):
     service.close()
 
 
+@pytest.mark.parametrize(("arm_answered", "shown"), [(True, True), (False, False)])
+def test_the_page_says_where_answers_depend_on_context_and_arm(arm_answered, shown):
+    rng, service = np.random.default_rng(0), Service(MemoryJournal())
+    with Web(page_app(service)) as ask:
+        ask("POST", "/v1/agents", json={"name": "x", "arms": 2, "kind": "linucb"})
+
+        def settle(session):
+            for step in range(300):
+                arm = int(rng.integers(2))
+                id = session.agent.decide([1.0, step % 3], allowed=[arm]).id
+                session.agent.feedback(id, 1 if (arm if arm_answered else rng.random() < 0.5) else None)
+
+        service.call("x", settle)
+        ask("POST", "/v1/agents/x/decisions", json={"context": [1.0, 2.0]})
+        assert ("by context and arm" in ask("GET", "/agents/x").text) == shown
+    service.close()
+
+
 def test_busy_agent_does_not_delay_the_others(monkeypatch):
     service = Service(MemoryJournal())
     begun, done = threading.Event(), threading.Event()

@@ -56,7 +56,7 @@ def _estimate(table: NodeTable, nodes: NDArray[np.int64]) -> AnswerRates:
     rates, constant = np.empty(len(nodes)), np.empty(len(nodes))
     # Parts by a hash of the ids: arms, contexts or answers may come in turns. Each decision is estimated from others:
     # one half has the coefficients, and one quarter the shares of those with about the same score.
-    quarters = (_hashed(table.id.data[nodes]) % np.uint64(4)).astype(int)
+    quarters = np.argsort(np.argsort(_hashed(table.id.data[nodes]), kind="stable")) % 4
     for half in (0, 1):
         scores = X @ _coefficients(X[quarters % 2 != half], answered[quarters % 2 != half])
         for own, other in ((half, half + 2), (half + 2, half)):

@@ -194,8 +194,10 @@ class CGSolver(Part):
     def predict(self) -> NDArray[np.float32]:
         """The scores of the published θ at all contexts (T, V, K), over the graph as it is now."""
         scores = views.predict(*self._operands(), self._used(self.unit_theta))
-        lacking = ((0, 0), (0, self._n_views - self.n_used), (0, 0))
-        return np.pad(scores.reshape(len(scores), self.n_used, -1), lacking)
+        scores = scores.reshape(len(scores), self.n_used, -1)
+        if self.n_used == self._n_views:
+            return scores  # not copied: there may be many arms
+        return np.pad(scores, ((0, 0), (0, self._n_views - self.n_used), (0, 0)))
 
     def _float32_rows(self) -> CSR:
         contexts = self._contexts.rows
