@@ -119,6 +119,21 @@ class AnswerRates(NamedTuple):
     bins: tuple[tuple[float, float, int], ...]
 
 
+class Covariance(NamedTuple):
+    """How a linear agent keeps the covariances of its arms.
+
+    `form` is "exact", "history" (exact too, through the contexts that were learned) or "sketch". Of a sketch: `rank` is
+    how many features it has; `width_ratio` is how large the widths of a few of the last contexts are, as a share of the
+    exact ones, None where that is not known; `unsolved` is how far, on average, the expected rewards of contexts that
+    were answered are from those of the exact regressions.
+    """
+
+    form: str
+    rank: int | None = None
+    width_ratio: float | None = None
+    unsolved: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Health(Displayed):
     """How an agent is doing.
@@ -131,6 +146,8 @@ class Health(Displayed):
     imputed_share          share of imputed rewards among all that are learned
     calibration            of imputed rewards; None before any late reward
     answers                how likely an answer is by context and arm; None before a hundred decisions are settled
+    covariance             how the covariances of the arms are kept; None of agents that have none
+    recall                 share of the nearest neighbors that the search finds; None where it is exact, or not needed
     reward_rate            mean of the observed rewards that are held; `recent_reward_rate` of the last hundred
     drift                  recent rate less the one before, in standard errors; None where there are too few rewards
     memory                 bytes in arrays
@@ -151,6 +168,8 @@ class Health(Displayed):
     imputed_share: float
     calibration: Calibration | None
     answers: AnswerRates | None
+    covariance: Covariance | None = None
+    recall: float | None = None
     reward_rate: float | None
     recent_reward_rate: float | None
     drift: float | None
@@ -174,6 +193,10 @@ class Health(Displayed):
             )
         if self.answers is not None:
             facts["answers"] = _answers_text(self.answers)
+        if self.covariance is not None:
+            facts["covariance"] = covariance_text(self.covariance)
+        if self.recall is not None:
+            facts["neighbors"] = f"{percent(self.recall)} of the nearest are found"
         return Summary(f"Health after {self.decisions} decisions", facts)
 
 
@@ -182,3 +205,13 @@ def _answers_text(answers: AnswerRates) -> str:
         return f"{percent(answers.rate)} of decisions, with no clear difference by context and arm"
     spread = f"{percent(answers.lowest)} to {percent(answers.highest)}"
     return f"{percent(answers.rate)} of decisions, by context and arm {spread}"
+
+
+def covariance_text(covariance: Covariance) -> str:
+    """In words, as "sketch of rank 256 (widths 0.9 of the exact ones)"."""
+    if covariance.form == "history":
+        return "exact, through the history"
+    if covariance.rank is None:
+        return covariance.form
+    ratio = "" if covariance.width_ratio is None else f" (widths {covariance.width_ratio:.2g} of the exact ones)"
+    return f"{covariance.form} of rank {covariance.rank}{ratio}"

@@ -30,9 +30,14 @@ class Method(NamedTuple):
     before: Mapping[str, Any] = MappingProxyType({})
 
 
+EXACT = MappingProxyType({"covariance": "exact"})
+"""Before there were other forms of ridge regressions."""
+
+
 def _bilinucb(imputer: str, about: str, *, bounded: bool = True) -> Method:
     params = {"imputer": imputer, "bounded": bounded}
-    return Method("taciturn.agents.bilinucb:BILinUCB", params, about, "bilinucb" if bounded else "ilinucb")
+    family = "bilinucb" if bounded else "ilinucb"
+    return Method("taciturn.agents.bilinucb:BILinUCB", params, about, family, before=EXACT)
 
 
 METHODS: dict[str, Method] = {
@@ -50,7 +55,11 @@ METHODS: dict[str, Method] = {
         },
     ),
     "linucb": Method(
-        "taciturn.agents.linucb:LinUCB", {}, "one ridge regression per arm; learns nothing from silence", "linucb"
+        "taciturn.agents.linucb:LinUCB",
+        {},
+        "one ridge regression per arm; learns nothing from silence",
+        "linucb",
+        before=EXACT,
     ),
     "rogcn": Method(
         "taciturn.agents.rogcn:ROGCN", {}, "one graph network over all contexts; learns from right answers", "rogcn"

@@ -11,7 +11,16 @@ from taciturn.registry import METHODS
 pytestmark = pytest.mark.skipif(not memory_kit.SUPPORTED, reason="the system does not say how much memory was used")
 
 SHAPES = {
-    "many arms": ("linucb", 50, 600, 600, {"labelled": 80, "decided": 6}, {}),
+    "many arms": ("linucb", 50, 600, 600, {"labelled": 80, "decided": 6}, {"covariance": "exact"}),
+    "a sketch of many features": ("linucb", 200, 60_000, 60, {"labelled": 80, "decided": 6}, {}),
+    "a sketch of many arms": (
+        "linucb",
+        2000,
+        500,
+        500,
+        {"pending": 1900, "labelled": 80, "decided": 6},
+        {"max_nodes": 2000},
+    ),
     "many contexts": ("linucb", 2, 500, 500, {"pending": 12_300, "labelled": 64}, {"max_nodes": 12_000}),
     "an even sample": (
         "linucb",
@@ -121,7 +130,13 @@ def test_the_estimate_is_what_an_agent_takes_at_most(shape):
 
 
 @pytest.mark.parametrize(
-    ("name", "params"), [("linucb", {}), ("viewucb", {"hops": 1}), ("bilinucb-random", {}), ("rogcn", {"hidden": 2048})]
+    ("name", "params"),
+    [
+        ("linucb", {"covariance": "exact"}),
+        ("viewucb", {"hops": 1}),
+        ("bilinucb-random", {"covariance": "exact"}),
+        ("rogcn", {"hidden": 2048}),
+    ],
 )
 def test_features_grow_within_the_limit_copies_included(name, params):
     found = memory_kit.measure("growing", name=name, arms=6, limit=200e6, features=500, step=97, params=params)

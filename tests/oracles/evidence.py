@@ -3,7 +3,9 @@
 import numpy as np
 
 import taciturn
-from oracles import ridge
+from oracles import covariance, ridge
+from taciturn.agents.parts.linear_arms import LinearArms
+from taciturn.agents.parts.ridge import ArmRidge
 
 
 def ridge_states(agent):
@@ -12,9 +14,15 @@ def ridge_states(agent):
     viewucb = isinstance(agent, taciturn.ViewUCB)
     found = [(parts.get("ridge"), {"unit_rows": viewucb}), (parts.get("warmup", {}).get("linucb"), {"imputed": False})]
     for part, options in found:
-        if part is not None:
+        if part is not None and "form" not in part:
             state = ridge.state_of(part)
             yield state, ridge.from_decisions(agent, state.theta.shape[1], agent.ridge, **options)
+
+
+def other_forms(agent):
+    """The linear parts of an agent that do not keep their matrices exactly."""
+    parts = agent._ridge if hasattr(agent, "_ridge") else None, getattr(getattr(agent, "_warmup", None), "linucb", None)
+    return [part for part in parts if isinstance(part, LinearArms) and not isinstance(part._form, ArmRidge)]
 
 
 def check_evidence(agent):
@@ -27,6 +35,8 @@ def check_evidence(agent):
     if state["lifecycle"]["stats"]["forgotten"] == 0:
         for found, (A, b) in ridge_states(agent):
             ridge.check(found, A, b)
+        for form in other_forms(agent):
+            covariance.check(agent, form)
         if "counts" in state["parts"]:
             expected = np.bincount(arm, np.nan_to_num(value), minlength=len(agent.arm_names))
             np.testing.assert_allclose(state["parts"]["counts"]["earned"], expected, atol=1e-12)

@@ -9,11 +9,25 @@ import taciturn
 
 ARMS = ["left", "middle", "right"]
 FEATURES = 5
+
+
+def in_history(agent):
+    """An agent that keeps no exact matrices, however small they are: they would be large before it changes."""
+    assert "ridge" in agent._parts.state_dict()
+    agent._ridge._most_entries = 0
+    return agent
+
+
 SMALL = {"hidden": 2, "neighbors": 2, "start_epochs": 3}
 AGENTS = {
     "linucb": taciturn.LinUCB,
     "linucb, several right arms": partial(taciturn.LinUCB, one_right_arm=False),
     "linucb, silence=0.3": partial(taciturn.LinUCB, silence=0.3),
+    "linucb, sketch": partial(taciturn.LinUCB, covariance="sketch", rank=4),
+    "linucb, sketch of several right arms": partial(taciturn.LinUCB, covariance="sketch", rank=4, one_right_arm=False),
+    "linucb, history": lambda **params: in_history(taciturn.LinUCB(**params)),
+    "linucb, history and sketch": lambda **params: in_history(taciturn.LinUCB(rank=6, **params)),
+    "bilinucb, sketch": partial(taciturn.BILinUCB, imputer="random", warmup=4, covariance="sketch", rank=4),
     "rogcn": partial(taciturn.ROGCN, **SMALL),
     "bilinucb-gcn": partial(taciturn.BILinUCB, imputer_params=SMALL, warmup=4),
     "bilinucb-kmeans": partial(taciturn.BILinUCB, imputer="kmeans", imputer_params={"clusters": 3}, warmup=4),

@@ -257,7 +257,12 @@ class BaseAgent(Displayed, ABC):
     def health(self) -> Health:
         """How the agent is doing: counts by state, imputation and its calibration, drift, memory."""
         nbytes = storage.nbytes(self.state_dict())
-        return diagnostics.health(self._table, self._lifecycle.stats, self._lifecycle.decisions, nbytes)
+        approximations = self.approximations(measured=True)
+        return diagnostics.health(self._table, self._lifecycle.stats, self._lifecycle.decisions, nbytes, approximations)
+
+    def approximations(self, *, measured: bool = False) -> dict[str, Any]:
+        """What the agent keeps other than exactly, by the names of `Health`; `measured` also says how far it is off."""
+        return self._parts.approximations(measured=measured) if self.n_features else {}
 
     def memory_estimate(self, dimension: int, arms: int | None = None) -> int:
         """The most bytes at any time with `dimension` features, once all `arms` (None: those there are) have learned.

@@ -2,15 +2,18 @@
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers import imputer_from
+from taciturn.agents.parts.linear_arms import LinearArms, check_covariance
 from taciturn.agents.parts.part import Part, Scores
-from taciturn.agents.parts.ridge import ArmRidge, WarmUp, check_linear
+from taciturn.agents.parts.ridge import check_linear
+from taciturn.agents.parts.warm_up import WarmUp
+from taciturn.registry import METHODS
 from taciturn.validate import MANY, check_choice, check_number
 
 
@@ -23,7 +26,7 @@ class BILinUCB(BaseAgent):
     silence     r̃ = max(μ_ŷ − σ_ŷ, min(I(x)_ŷ, μ_ŷ + σ_ŷ)),  A_ŷ += xxᵀ,  b_ŷ += r̃·x
 
     Arguments, beside those of `BaseAgent`:
-        alpha, ridge, normalize_theta: α, λ, and whether each θ_k is divided by its length, as in `LinUCB`.
+        alpha, ridge, normalize_theta, covariance, rank: as in `LinUCB`.
         warmup: how many decisions at first are those of a LinUCB on observed rewards.
         imputer: "gcn", "kmeans" or "random"; any scikit-learn classifier with `partial_fit` and `predict_proba`; or an
             imputer of your own (`taciturn.agents.parts.imputers.base.BaseImputer`).
@@ -36,6 +39,8 @@ class BILinUCB(BaseAgent):
     alpha: float = 0.25
     ridge: float = 1.0
     normalize_theta: bool = False
+    covariance: str = "auto"
+    rank: int | None = None
     warmup: int = 300
     imputer: Any = "gcn"
     imputer_params: dict[str, Any] = field(default_factory=dict)
@@ -45,13 +50,15 @@ class BILinUCB(BaseAgent):
         """Check the parameters."""
         super().__post_init__()
         check_linear(alpha=self.alpha, ridge=self.ridge, normalize_theta=self.normalize_theta)
+        check_covariance(self.covariance, self.rank)
         check_number("warmup", self.warmup, 0, MANY, whole=True)
         check_choice("bounded", self.bounded, (True, False))
         imputer_from(self.imputer, self.imputer_params)
 
     def _build(self) -> dict[str, Part]:
-        self._warmup = WarmUp(self._contexts, self._lifecycle, self.ridge, self.warmup)
-        self._ridge = ArmRidge(self._contexts, self._lifecycle, self.ridge)
+        form: dict[str, Any] = {"covariance": self.covariance, "rank": self.rank, "memory_limit": self.memory_limit}
+        self._warmup = WarmUp(self._contexts, self._lifecycle, self.ridge, self.warmup, **form)
+        self._ridge = LinearArms(self._contexts, self._lifecycle, self.ridge, **form)
         self._imputer = copy.deepcopy(imputer_from(self.imputer, self.imputer_params))
         imputer_state = self._imputer.build(self._table, self._rng)
         return {"warmup": self._warmup, "ridge": self._ridge, "imputer": imputer_state}
@@ -83,3 +90,8 @@ class BILinUCB(BaseAgent):
             return reward
         means, widths = self._linear_scores(node)
         return float(np.clip(reward, means[arm] - widths[arm], means[arm] + widths[arm]))
+
+    @classmethod
+    def from_state_dict(cls, state: dict[str, Any]) -> Self:
+        """The agent of a `state`; one from before there were some of the parameters goes on as it was."""
+        return super().from_state_dict(state | {"params": {**METHODS["bilinucb-gcn"].before, **state["params"]}})

@@ -122,8 +122,10 @@ def explain(
     )
 
 
-def health(table: NodeTable, stats: FeedbackStats, decisions: int, nbytes: int) -> Health:
-    """Counts by state, rates, calibration and drift."""
+def health(
+    table: NodeTable, stats: FeedbackStats, decisions: int, nbytes: int, approximations: dict[str, Any]
+) -> Health:
+    """Counts by state, rates, calibration and drift; `approximations` are those of `Part.approximations`."""
     states, values = table.state.data[: table.count], table.value.data[: table.count]
     counts = np.bincount(states, minlength=len(STATES))
     learned = ~np.isnan(values)
@@ -150,6 +152,7 @@ def health(table: NodeTable, stats: FeedbackStats, decisions: int, nbytes: int) 
         recent_reward_rate=float(recent.mean()) if len(recent) else None,
         drift=_drift(recent, before),
         memory=nbytes,
+        **approximations,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from taciturn.display import Summary, brief, counted, counts
 from taciturn.features.schema import CATEGORY, DATE, NUMBER, TEXT, VECTOR
+from taciturn.introspection import covariance_text
 from taciturn.validate import shown
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def summary(agent: "BaseAgent") -> Summary:
         "features": describe_features(agent),
         "decisions": counts(agent.decisions.counts()),
     }
+    if covariance := agent.approximations().get("covariance"):
+        facts["covariance"] = covariance_text(covariance)
     return Summary(type(agent).__name__, facts)
 
 

@@ -9,7 +9,8 @@ from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.encoder import GraphEncoder, NetworkSettings
 from taciturn.agents.parts.part import Part, Scores, Sizes
-from taciturn.agents.parts.ridge import WarmUp, check_linear, unit
+from taciturn.agents.parts.ridge import check_linear, unit
+from taciturn.agents.parts.warm_up import WarmUp
 from taciturn.contracts import ContextSpace
 from taciturn.kernels.gcn import to_unit_length
 from taciturn.kernels.ridge import normal_equations

@@ -216,6 +216,11 @@ class Lifecycle(Part):
             yield self.example(node, float(table.value.data[node]), imputed=bool(table.state.data[node] == SILENT))
 
     @property
+    def evicts(self) -> bool:
+        """Whether contexts are evicted when there are too many."""
+        return self._settings.max_nodes is not None
+
+    @property
     def nothing_evicted(self) -> bool:
         """Whether `examples` are all that was ever learned."""
         return self.stats.forgotten == 0

@@ -12,7 +12,7 @@ from taciturn.client.connection import Connection, Reply, segment
 from taciturn.client.contexts import json_context, json_contexts
 from taciturn.contracts import Arm, Context, Decision
 from taciturn.display import Displayed, Summary, counted, name_text
-from taciturn.introspection import AnswerRates, Calibration, Explanation, Health, Neighbor
+from taciturn.introspection import AnswerRates, Calibration, Covariance, Explanation, Health, Neighbor
 
 
 class RemoteAgent(Displayed):
@@ -101,6 +101,8 @@ class RemoteAgent(Displayed):
             health["calibration"] = Calibration(**found | {"bins": _rows(found["bins"])})
         if found := health.get("answers"):
             health["answers"] = AnswerRates(**found | {"bins": _rows(found["bins"])})
+        if found := health.get("covariance"):
+            health["covariance"] = Covariance(**found)
         return Health(**{"answers": None} | health)
 
     def add_arm(self, name: Arm, like: Arm | None = None) -> None:

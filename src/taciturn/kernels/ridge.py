@@ -110,6 +110,19 @@ def fold(columns: Columns, values: Floats, width: int) -> tuple[Columns, Floats]
     return kept.astype(np.int32), folded[kept]
 
 
+def fold_into(state: RidgeState, k: int, inverse: Floats) -> None:
+    """Give arm k, in place, the evidence of an A⁻¹ over more features: ``λI + P(A − λI)Pᵀ`` with P that of `fold`."""
+    width, more = state.theta.shape[1], len(inverse)
+    P = np.zeros((width, more))
+    for column in range(more):
+        to, sign = fold(np.array([column], np.int32), np.ones(1), width)
+        P[to, column] = sign
+    evidence = np.linalg.inv(inverse) - np.eye(more) / state.scale[0]
+    state.inverse[k] = np.linalg.inv(P @ evidence @ P.T + np.eye(width) / state.scale[0])
+    state.inverse[k] = (state.inverse[k] + state.inverse[k].T) / 2
+    state.pending_updates[k], state.gains[k], state.counts[k], state.folds[k] = 0.0, 0.0, 0, 1
+
+
 def rescale(state: RidgeState, columns: Ints, block: Any) -> None:
     """Keep the evidence where contexts have moved linearly: ``x'[columns] = block @ x[columns]``, or ``x' = S x``.
 

@@ -241,6 +241,11 @@ class Part:
         found = (part.near(node) for part in self._children.values())
         return next((nearby for nearby in found if nearby is not None), None)
 
+    def approximations(self, *, measured: bool) -> dict[str, Any]:
+        """What is not exact, or might not be, by the names of `Health`; if `measured`, also how far it is off."""
+        found = (part.approximations(measured=measured) for part in self._children.values())
+        return {name: what for of_part in found for name, what in of_part.items()}
+
     def nbytes(self, sizes: Sizes) -> float:
         """Bytes that it holds between calls with such `sizes`, once all arms have learned."""
         arrays = sum(array.nbytes(sizes.axes) for array in self._arrays.values())

@@ -24,6 +24,9 @@ MAX_ALPHA, MAX_RIDGE = 1e6, 1e9
 """Beyond these an agent only explores, or never learns; and scores of the largest contexts stay finite."""
 
 
+LARGEST_SUM = 2.0**40
+"""Up to this ``Σ ‖x‖²/λ`` sums of products keep four digits of an inverse, and those of unit length nearly all."""
+
 BATCH_PIECE = 256
 """How many contexts of a batch are made dense and scored at a time."""
 
@@ -114,11 +117,15 @@ class ArmRidge(Part):
         if relearn.any():
             self._relearn(relearn)
 
+    def relearn(self) -> None:
+        """Learn all examples that are held afresh."""
+        self._relearn(np.ones(self.n_arms, np.bool_))
+
     def _relearn(self, arms: NDArray[np.bool_]) -> None:
         """Learn some arms afresh from all examples that are held.
 
-        Rows that do not move linearly are at unit length: where they are more than the features, they are learned at
-        once. Others can be so large that sums of their products have no inverse left.
+        Where rows do not move linearly, they are learned at once if they are more than the features: all are learned
+        whenever rows have moved. Rows can be so large that sums of their products have no inverse left.
         """
         ridge.clear(self.state, np.flatnonzero(arms))
         examples = [example for example in self._lifecycle.examples() if self._imputed or not example.imputed]
@@ -126,7 +133,7 @@ class ArmRidge(Part):
         targets, masks = np.zeros((len(examples), n_arms)), np.zeros((len(examples), n_arms), np.bool_)
         for row, example in enumerate(examples):
             targets[row, : len(example.mask)], masks[row, : len(example.mask)] = example.targets, example.mask
-        at_once = arms & (masks.sum(axis=0) >= width) & (not self._linear)
+        at_once = arms & (masks.sum(axis=0) >= width) & (not self._linear and self._are_small(examples))
         if at_once.any():
             starts = range(0, len(examples), BATCH_PIECE)
             pieces = (slice(start, start + BATCH_PIECE) for start in starts)
@@ -136,6 +143,11 @@ class ArmRidge(Part):
             if mask.any():
                 self._update(example, mask[: len(example.mask)])
 
+    def _are_small(self, examples: list[Example]) -> bool:
+        """Whether the rows of examples are so short that sums of their products can be inverted."""
+        squares = (float((self._contexts[example.node].values ** 2).sum()) for example in examples)
+        return bool(sum(squares) * self.state.scale[0] < LARGEST_SUM)
+
     def _dense(self, examples: list[Example]) -> NDArray[np.float64]:
         """The contexts of examples as dense rows."""
         rows = np.zeros((len(examples), self.state.theta.shape[1]))
@@ -143,6 +155,28 @@ class ArmRidge(Part):
             columns, values = self._folded(self._contexts[example.node])
             row[columns] = values
         return rows
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms there are."""
+        return len(self.state.theta)
+
+    @property
+    def copied(self) -> NDArray[np.bool_]:
+        """Which arms began with the evidence of another (K,)."""
+        return self._copied
+
+    @property
+    def has_more_than_examples(self) -> bool:
+        """Whether arms know what no example that is held says: from contexts that were evicted, or of another arm."""
+        return not self._lifecycle.nothing_evicted or bool(self._copied.any())
+
+    def fold_in(self, other: "ArmRidge") -> None:
+        """``A = λI + P(A − λI)Pᵀ`` of another's arms that know more than examples say, with P the matrix that folds."""
+        arms = np.flatnonzero(other.copied) if self._lifecycle.nothing_evicted else np.arange(self.n_arms)
+        for k in arms.tolist():
+            ridge.fold_into(self.state, k, ridge.whole_inverse(other.state, k))
+        self._copied[:] = other.copied
 
     @property
     def theta(self) -> NDArray[np.float64]:
@@ -219,59 +253,6 @@ class ArmRidge(Part):
         )
         require(all(np.isfinite(array).all() for array in held), "the regressions are not finite")
         self.state, self._copied = held._replace(scale=np.array([1.0 / self._ridge_weight])), state["copied"]
-
-
-class WarmUp(Part):
-    """LinUCB on observed rewards, which scores an agent's first decisions while its own state already learns.
-
-    Arguments:
-        contexts, lifecycle, ridge_weight: as of `ArmRidge`.
-        steps: how many decisions; 0 for none. The memory is given back after them.
-    """
-
-    def __init__(self, contexts: RowStore, lifecycle: Lifecycle, ridge_weight: float, steps: int) -> None:
-        super().__init__()
-        self._contexts, self._lifecycle, self._steps = contexts, lifecycle, steps
-        self.linucb: ArmRidge | None = None
-        if steps:
-            self.linucb = self.child("linucb", ArmRidge(contexts, lifecycle, ridge_weight, imputed=False))
-
-    def scores(self, row: SparseRow, alpha: float) -> Scores | None:
-        """LinUCB's scores, or None once the warm-up is over."""
-        if self._lifecycle.decisions > self._steps:
-            self.linucb = None
-            self._children.clear()
-        return None if self.linucb is None else self.linucb.scores(row, alpha)
-
-    def learn(self, example: Example) -> None:
-        """Learn as LinUCB does."""
-        if self.linucb is not None:
-            self.linucb.learn(example)
-
-    def unlearn(self, example: Example) -> None:
-        """Unlearn as LinUCB does."""
-        if self.linucb is not None:
-            self.linucb.unlearn(example)
-
-    def nbytes(self, sizes: Sizes) -> float:
-        """LinUCB's state while it lasts."""
-        return super().nbytes(sizes) if sizes.nodes <= self._last_node() else 0.0
-
-    def released_at(self) -> list[int]:
-        """The contexts that there are at its end."""
-        return [self._last_node()]
-
-    def _last_node(self) -> int:
-        """How many contexts there will be at the last decision that it scores; −1 where it is over."""
-        left = self._steps - self._lifecycle.decisions
-        return self._contexts.count + left if self._steps and left >= 0 else -1
-
-    def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
-        """Take LinUCB's state over while it lasts."""
-        if "linucb" not in state:
-            self.linucb = None
-            self._children.clear()
-        super().load_state_dict(state, n_arms, n_features, n_nodes)
 
 
 def _width_after_growth(n_features: int) -> int:

@@ -279,6 +279,8 @@ class Session:
             health["calibration"] = {"truths": truths, "brier": brier, "bins": _named("imputed", bins)}
         if answers := of_agent.answers:
             health["answers"] = answers._asdict() | {"bins": _named("estimated", answers.bins)}
+        if covariance := of_agent.covariance:
+            health["covariance"] = covariance._asdict()
         return health
 
     def export(self, max_bytes: float = math.inf) -> storage.Content:
