@@ -5,6 +5,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -44,8 +45,13 @@ def flush(path: Path) -> None:
 
 def machine_memory() -> float:
     """The machine's memory in bytes, or the container's limit if that is less."""
+    return _least_memory(tuple(CONTAINER_LIMITS))
+
+
+@cache
+def _least_memory(container_limits: tuple[Path, ...]) -> float:
     limits = [float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
-    for file in CONTAINER_LIMITS:
+    for file in container_limits:
         text = file.read_text() if file.is_file() else ""
         limits += [float(text)] if text.strip().isdigit() else []
     return min(limits, default=float("inf"))

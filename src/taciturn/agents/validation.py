@@ -74,6 +74,8 @@ def earlier_ends(edges: Any, count: int) -> list[list[int] | None]:
 
 def known_id(id: object, count: int) -> int:
     """An id as an int; it must be below `count`."""
+    if type(id) is int and 0 <= id < count:  # as nearly always
+        return id
     if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < count:
         raise UnknownDecision(f"unknown decision {id!r}; there are {count} ids, from 0")
     return int(id)
@@ -95,6 +97,8 @@ def reward_of(reward: object) -> float | None:
     """A reward from 0 to 1, or None for silence."""
     if reward is None:
         return None
+    if (type(reward) is float or type(reward) is int) and 0 <= reward <= 1:  # as nearly always
+        return float(reward)
     if isinstance(reward, Real | np.bool_) and 0 <= reward <= 1:  # type: ignore[operator]
         return float(reward)
     raise InvalidReward(f"reward {reward!r} is not allowed; a number from 0 to 1 is, or None for silence")

@@ -17,10 +17,15 @@ from taciturn.features.schema import (
     Features,
     is_missing,
 )
-from taciturn.kernels.select import first_invalid, nonzeros
+from taciturn.kernels.select import first_invalid, is_sound_row, nonzeros
 from taciturn.validate import LARGEST, LARGEST_SCALED
 
 MAX_FEATURES = np.iinfo(np.int32).max
+
+SPARSE_ROWS = (sp.csr_matrix, sp.csr_array)
+
+NOTHING_NEW: dict[Any, Any] = {}
+"""Of a context by position; nobody writes to it."""
 
 
 class ContextReader:
@@ -63,6 +68,9 @@ class ContextReader:
 
     def read(self, context: Any) -> Reading:
         """Read one context, without remembering anything yet."""
+        if self.n_inputs is not None and type(context) in SPARSE_ROWS and self._is_sound(context):
+            row = SparseRow(context.indices, context.data)
+            return Reading(row, self.n_inputs, NOTHING_NEW, NOTHING_NEW, (), self.n_inputs)
         given: Any = context if type(context) is dict else one_context(context)
         if type(context) in (list, tuple) and isinstance(given, Mapping) and self.kinds and "0" not in self.kinds:
             raise InvalidContext("this agent's features have names; give the context as {feature: value}")
@@ -76,6 +84,13 @@ class ContextReader:
         if self.n_inputs is not None and n_inputs != self.n_inputs:
             raise InvalidContext(f"the context has {n_inputs} features; this agent's contexts have {self.n_inputs}")
         return Reading(row, n_inputs, {}, {}, (), n_inputs)
+
+    def _is_sound(self, row: Any) -> bool:
+        """Whether a sparse matrix is a row as all others were, which needs no more checks."""
+        columns, values, wanted = row.indices, row.data, self.n_inputs or 0
+        if row.shape[0] != 1 or row.shape[-1] != wanted or columns.dtype != np.int32 or values.dtype != np.float64:
+            return False
+        return is_sound_row(columns, values, wanted, self.largest, self.scaled)
 
     def _by_position(self, array: Any) -> Mapping[Hashable, Any]:
         """A row of numbers for contexts that began as a list with words in it."""

@@ -18,6 +18,19 @@ def first_invalid(values: Floats, largest: float, nan: bool) -> int:  # noqa: FB
 
 
 @kernel
+def is_sound_row(columns: NDArray[np.int32], values: Floats, width: int, largest: float, nan: bool) -> bool:  # noqa: FBT001
+    """Return whether columns rise from 0 to below `width`, and all values are valid as in `first_invalid`."""
+    before = -1
+    for i in range(columns.shape[0]):
+        if columns[i] <= before or columns[i] >= width:
+            return False
+        if not abs(values[i]) <= largest and not (nan and np.isnan(values[i])):
+            return False
+        before = columns[i]
+    return True
+
+
+@kernel
 def nonzeros(dense: Floats) -> tuple[NDArray[np.int32], Floats]:
     """Return the indices and values of the nonzero entries of a row (D,); NaN counts as nonzero."""
     count = 0
