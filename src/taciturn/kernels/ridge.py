@@ -350,11 +350,20 @@ def _fold(inverse: Floats, pending: Floats, gains: Floats) -> None:
                     inverse[c, i] = inverse[i, c]
 
 
-@fast_kernel
 def update(
     state: RidgeState, columns: Columns, values: Floats, targets: Floats, mask: NDArray[np.bool_], weight: float
 ) -> None:
     """``A_k += w x xᵀ`` and ``b_k += β_k x`` for the arms of a mask (≤ K), with their targets ``β``; in place."""
+    if _update(state, columns, values, targets, mask, weight):
+        _fold_full(state)  # apart, so that a first update need not compile it
+
+
+@fast_kernel
+def _update(
+    state: RidgeState, columns: Columns, values: Floats, targets: Floats, mask: NDArray[np.bool_], weight: float
+) -> bool:
+    """As `update`, but for blocks that are full now; return whether there are any."""
+    full = False
     v = np.empty(state.theta.shape[1])
     for k in range(mask.shape[0]):
         if not mask[k]:
@@ -371,9 +380,17 @@ def update(
             state.pending_updates[k, slot, c] = v[c]
         state.gains[k, slot] = weight * shrink
         state.counts[k] = slot + 1
-        if slot + 1 == BLOCK:
+        full = full or slot + 1 == BLOCK
+    return full
+
+
+@fast_kernel
+def _fold_full(state: RidgeState) -> None:
+    """Fold the blocks that are full into their inverses."""
+    for k in range(state.counts.shape[0]):
+        if state.counts[k] == BLOCK:
             if state.folds[k] == 0:
-                for c in range(v.shape[0]):
+                for c in range(state.inverse.shape[1]):
                     state.inverse[k, c, c] = state.scale[0]
             _fold(state.inverse[k], state.pending_updates[k], state.gains[k])
             state.folds[k] += 1
