@@ -25,9 +25,12 @@ REPLAYED, WORK = 128, 2**20
 PASSES = 2
 """How often all examples get a step after the contexts have moved."""
 
-CHECKED, CG_STEPS, MOST_ENTRIES = 4, 32, 2**24
-"""Widths are compared with exact ones at so many contexts, each found by so many steps of conjugate gradients; at none
-where contexts have more entries in all."""
+CHECKED, CG_STEPS, CHECK_WORK = 4, 32, 2**26
+"""Widths are compared with exact ones at so many contexts, each found by so many steps of conjugate gradients; at
+fewer, but at one, where that would take more multiplications."""
+
+RECHECKED = 1.25
+"""They are compared again when contexts have grown by this factor: health is asked for often."""
 
 
 class DualMeans(Part):
@@ -197,6 +200,7 @@ class SketchRidge(Part):
         widths = ArmRidge(contexts, lifecycle, ridge_weight, imputed=imputed, max_width=rank, linear=False)
         self.widths = self.child("widths", widths)
         self.means = self.child("means", DualMeans(contexts, ridge_weight))
+        self._ratio: tuple[int, float | None] = 0, None  # when it was measured, and what was found
 
     @property
     def theta(self) -> NDArray[np.float64]:
@@ -226,15 +230,21 @@ class SketchRidge(Part):
     def width_ratio(self) -> float | None:
         """The widths of a few of the last contexts, as a share of what they would be without a sketch; the median.
 
-        None before anything was learned, where there is no sketch yet, or where it would take long.
+        None before anything was learned, or where there is no sketch yet. It may be that of a little earlier.
         """
+        count, (at, ratio) = self._contexts.count, self._ratio
+        if ratio is None or not at <= count < RECHECKED * at:
+            self._ratio = count, self._measured_ratio()
+        return self._ratio[1]
+
+    def _measured_ratio(self) -> float | None:
         contexts = self._contexts
-        nodes = np.arange(contexts.count)[-CHECKED:]
-        if contexts.n_features <= self.rank or contexts.n_entries > MOST_ENTRIES:
+        if contexts.n_features <= self.rank:
             return None
         X, ratios = contexts.matrix(0, contexts.count), []
-        for arm, node in enumerate(nodes.tolist()):
-            k = arm % len(self.widths.theta)
+        n_checked = int(np.clip(CHECK_WORK // (2 * CG_STEPS * max(contexts.n_entries, 1)), 1, CHECKED))
+        for number, node in enumerate(range(max(contexts.count - n_checked, 0), contexts.count)):
+            k = number % self.widths.n_arms
             of_arm = X[self.means.learned_by(k)]
             if of_arm.shape[0]:
                 exact = _spread(of_arm, X[node].toarray().ravel(), self._ridge_weight)
