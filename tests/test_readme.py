@@ -74,3 +74,13 @@ def test_the_page_on_contexts_runs_and_prints_what_it_says(capsys):
         exec(compile(code, "contexts.md", "exec"), names)  # noqa: S102 - our own documentation
     said = [" ".join(line.split()) for line in re.findall(r"^prints `(.*?)`", page, re.DOTALL | re.MULTILINE)]
     assert capsys.readouterr().out.splitlines() == said
+
+
+def test_the_page_on_large_problems_runs_and_shows_what_it_says(capsys):
+    page = (HOME / "docs" / "large.md").read_text(encoding="utf-8")
+    names = {"__name__": "page"}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(code, "large.md", "exec"), names)  # noqa: S102 - our own documentation
+    shown = re.findall(r"# shows: (.*)", page)
+    out = capsys.readouterr().out
+    assert shown and all(line in out for line in shown)
