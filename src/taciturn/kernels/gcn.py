@@ -31,14 +31,6 @@ UINT16_RANGE = 65536.0
 
 
 @kernel
-def _scalar_like(array: Real, value: float) -> Any:
-    """Return ``value`` in the dtype of ``array``, so that products with it keep that precision and vectorize."""
-    scalar = np.empty(1, array.dtype)
-    scalar[0] = value
-    return scalar[0]
-
-
-@kernel
 def _random_bits(key: np.uint64, row: int, group: int) -> np.uint64:
     """Return 64 random bits, used as four 16-bit numbers: the finalizer of splitmix64 as a hash of the arguments."""
     z = key + np.uint64(row) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(group) * np.uint64(0xD1B54A32D192ED03)
@@ -60,11 +52,10 @@ class Workspace(NamedTuple):
     columns: NDArray[np.int32]  # the entries of X that dropout keeps
     values: Real
     xw1: Real  # (T, H·L): X W1 in the forward pass, then ∂loss/∂(Â X W1) in the backward pass
-    hidden: Real  # (T, H·L): the hidden layer after ReLU and dropout
-    hw2: Real  # (T, H, C): hidden · W2; the logits are Â times this
-    logit_grad: Real  # (T, H, C): ∂loss/∂logits
+    hidden: Real  # (T, H·L): the hidden layer after ReLU and dropout, then ∂loss/∂(X W1)
+    hw2: Real  # (T, H·C): hidden · W2, then its gradient
+    logits: Real  # (T, H·C): Â times hw2, then the gradient of the logits
     grad1: Real  # (D, H·L): ∂loss/∂w1
-    grad2: Real  # (H, L, C): ∂loss/∂w2
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> Real:
@@ -77,43 +68,60 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> Real:
 
 def new_workspace(nodes: int, entries: int, w1: Real, w2: Real) -> Workspace:
     """Return buffers for up to `nodes` contexts with up to `entries` nonzeros in all, and weights shaped like these."""
-    heads, _, classes = w2.shape
+    outputs = w2.shape[0] * w2.shape[2]
     return Workspace(
-        columns=np.empty(
-            entries + 1, np.int32
-        ),  # one more: `dropout_rows` writes an entry before it decides whether to keep it
+        columns=np.empty(entries + 1, np.int32),  # one more: `_dropout` writes an entry before it is kept or not
         values=np.empty(entries + 1, w1.dtype),
         xw1=_aligned((nodes, w1.shape[1]), w1.dtype),
         hidden=_aligned((nodes, w1.shape[1]), w1.dtype),
-        hw2=_aligned((nodes, heads, classes), w1.dtype),
-        logit_grad=_aligned((nodes, heads, classes), w1.dtype),
+        hw2=_aligned((nodes, outputs), w1.dtype),
+        logits=_aligned((nodes, outputs), w1.dtype),
         grad1=_aligned(w1.shape, w1.dtype),
-        grad2=np.empty_like(w2),
     )
 
 
+# Kernels. Each is compiled once, and called from Python below: one that called the others would compile them again.
+
+
 @kernel
-def expand_mask(adjacency: CSR, rows: Mask) -> Mask:
-    """Return the mask (T,) of the rows that a product with Â reads to compute ``rows``: these and their neighbors."""
-    expanded = np.zeros(rows.shape[0], np.bool_)
+def _labelled(labels: Labels, labelled: Mask) -> None:
+    """Write which rows (T,) have a label of any head to ``labelled``."""
+    for i in range(labels.shape[0]):
+        labelled[i] = False
+        for h in range(labels.shape[1]):
+            if labels[i, h] >= 0:
+                labelled[i] = True
+
+
+@kernel
+def _neighbors(indptr: Ints, columns: NDArray[np.int32], rows: Mask, expanded: Mask) -> None:
+    """Write the rows that a product with Â reads to compute ``rows``, these and their neighbors, to ``expanded``."""
+    for i in range(rows.shape[0]):
+        expanded[i] = False
     for i in range(rows.shape[0]):
         if rows[i]:
-            for p in range(adjacency.indptr[i], adjacency.indptr[i + 1]):
-                expanded[adjacency.columns[p]] = True
-    return expanded
+            for p in range(indptr[i], indptr[i + 1]):
+                expanded[columns[p]] = True
 
 
 @kernel
-def dropout_rows(contexts: CSR, rows: Mask, dropout: float, key: np.uint64, work: Workspace) -> CSR:
-    """Return X (T, D) after dropout in ``rows``, kept entries divided by ``1 − dropout``; other rows are empty.
+def _dropout(
+    contexts: CSR,
+    rows: Mask,
+    dropout: float,
+    key: np.uint64,
+    indptr: Ints,
+    columns: NDArray[np.int32],
+    values: Real,
+) -> None:
+    """Write X (T, D) after dropout in ``rows``, kept entries divided by ``1 − dropout``; other rows are empty.
 
-    The result is in the dtype of the weights and its arrays are views of ``work``. The column that is hashed for an
-    entry is its index among the nonzeros of its row.
+    The column that is hashed for an entry is its index among the nonzeros of its row.
     """
     scale = 1.0 / (1.0 - dropout)
     threshold = np.uint64(dropout * UINT16_RANGE)
-    indptr = np.zeros(rows.shape[0] + 1, np.int64)
     count = 0
+    indptr[0] = 0
     for i in range(rows.shape[0]):
         if rows[i]:
             start, stop = contexts.indptr[i], contexts.indptr[i + 1]
@@ -121,189 +129,219 @@ def dropout_rows(contexts: CSR, rows: Mask, dropout: float, key: np.uint64, work
             for p in range(start, stop):
                 if threshold > 0:
                     bits = _random_bits(key, i, (p - start) >> 2) if (p - start) & 3 == 0 else bits >> np.uint64(16)
-                work.columns[count] = contexts.columns[p]
-                work.values[count] = contexts.values[p] * scale
+                columns[count] = contexts.columns[p]
+                values[count] = contexts.values[p] * scale
                 count += int((bits & np.uint64(0xFFFF)) >= threshold)
         indptr[i + 1] = count
-    return CSR(indptr, work.columns[:count], work.values[:count])
 
 
 @fast_kernel
-def _spmm_row(matrix: CSR, dense: Real, i: int, out: Real) -> None:
-    """Write row i of ``matrix · dense`` to ``out`` (U,); two nonzeros per pass halve the traffic to ``out``."""
-    p, stop = matrix.indptr[i], matrix.indptr[i + 1]
-    if (stop - p) % 2 == 1:
-        value, row = matrix.values[p], dense[matrix.columns[p]]
-        for u in range(out.shape[0]):
-            out[u] = value * row[u]
-        p += 1
-    else:
-        out[:] = 0.0
-    while p < stop:
-        value, row = matrix.values[p], dense[matrix.columns[p]]
-        value2, row2 = matrix.values[p + 1], dense[matrix.columns[p + 1]]
-        for u in range(out.shape[0]):
-            out[u] += value * row[u] + value2 * row2[u]
-        p += 2
+def _multiply(matrix: CSR, dense: Real, rows: Mask, out: Real) -> None:
+    """Write ``matrix · dense`` (T, U) to ``out`` in the masked rows; the others keep their content.
 
-
-@fast_kernel
-def _spmm_rows(matrix: CSR, dense: Real, rows: Mask, out: Real) -> None:
-    """Write ``matrix · dense`` (T, U) to ``out`` in the masked rows; the others keep their content."""
+    Two nonzeros per pass halve the traffic to ``out``.
+    """
     for i in range(rows.shape[0]):
-        if rows[i]:
-            _spmm_row(matrix, dense, i, out[i])
-
-
-@fast_kernel
-def embed(adjacency: CSR, contexts: CSR, w1: Real, rows: Mask, work: Workspace) -> Real:
-    """Return ``Â ReLU(Â X W1)`` (T, H·L) without dropout, zero outside the masked rows; a view of ``work``."""
-    hidden_rows = expand_mask(adjacency, rows)
-    input_rows = expand_mask(adjacency, hidden_rows)
-    _spmm_rows(dropout_rows(contexts, input_rows, 0.0, np.uint64(0), work), w1, input_rows, work.xw1)
-    _spmm_rows(adjacency, work.xw1, hidden_rows, work.hidden)
-    zero = _scalar_like(w1, 0.0)
-    embedding = work.xw1[: rows.shape[0]]
-    for i in range(rows.shape[0]):
-        if hidden_rows[i]:
-            hidden = work.hidden[i]
-            for u in range(hidden.shape[0]):
-                hidden[u] = max(hidden[u], zero)
-    for i in range(rows.shape[0]):
-        if rows[i]:
-            _spmm_row(adjacency, work.hidden, i, embedding[i])
+        if not rows[i]:
+            continue
+        p, stop = matrix.indptr[i], matrix.indptr[i + 1]
+        total = out[i]
+        if (stop - p) % 2 == 1:
+            value, row = matrix.values[p], dense[matrix.columns[p]]
+            for u in range(total.shape[0]):
+                total[u] = value * row[u]
+            p += 1
         else:
-            embedding[i] = 0.0
-    return embedding
+            for u in range(total.shape[0]):
+                total[u] = 0.0
+        while p < stop:
+            value, row = matrix.values[p], dense[matrix.columns[p]]
+            value2, row2 = matrix.values[p + 1], dense[matrix.columns[p + 1]]
+            for u in range(total.shape[0]):
+                total[u] += value * row[u] + value2 * row2[u]
+            p += 2
 
 
 @fast_kernel
-def to_unit_length(vectors: Real) -> None:
-    """Divide each vector (L,) of ``vectors`` (T, H, L) by its length, in place; zero vectors stay zero."""
-    zero, one = _scalar_like(vectors, 0.0), _scalar_like(vectors, 1.0)
-    for i in range(vectors.shape[0]):
-        for h in range(vectors.shape[1]):
-            vector = vectors[i, h]
-            norm2 = zero
-            for a in range(vector.shape[0]):
-                norm2 += vector[a] * vector[a]
-            if norm2 > zero:
-                scale = one / np.sqrt(norm2)
-                for a in range(vector.shape[0]):
-                    vector[a] *= scale
+def _multiply_transposed(matrix: CSR, dense: Real, rows: Mask, out: Real) -> None:
+    """Add ``matrixᵀ · dense`` (D, U) of the masked rows to ``out``."""
+    for i in range(rows.shape[0]):
+        if rows[i]:
+            added = dense[i]
+            for p in range(matrix.indptr[i], matrix.indptr[i + 1]):
+                value, row = matrix.values[p], out[matrix.columns[p]]
+                for u in range(added.shape[0]):
+                    row[u] += value * added[u]
 
 
 @fast_kernel
-def forward_hidden(adjacency: CSR, rows: Mask, w2_t: Real, dropout: float, key: np.uint64, work: Workspace) -> None:
-    """Write the hidden layer and ``hidden · W2`` to ``work`` in the masked rows, from its X W1; ``w2_t`` is (H, C, L).
+def _rectify(hidden: Real, rows: Mask) -> None:
+    """Apply ReLU to the masked rows (T, H·L)."""
+    for i in range(rows.shape[0]):
+        if rows[i]:
+            row = hidden[i]
+            for u in range(row.shape[0]):
+                row[u] = max(row[u], hidden.dtype.type(0.0))
+
+
+@fast_kernel
+def _activate(hidden: Real, rows: Mask, w2_t: Real, dropout: float, key: np.uint64, hw2: Real) -> None:
+    """Apply ReLU and dropout to the masked rows of ``hidden``, and write ``hidden · W2``; ``w2_t`` is (H, C, L).
 
     W2 is applied before the second product with Â, which then has C columns for each head instead of L.
     """
     heads, classes, size = w2_t.shape
-    scale, zero = _scalar_like(w2_t, 1.0 / (1.0 - dropout)), _scalar_like(w2_t, 0.0)
+    scale, zero = hidden.dtype.type(1.0 / (1.0 - dropout)), hidden.dtype.type(0.0)
     threshold = np.uint64(dropout * UINT16_RANGE)
     bits = np.empty((heads * size + 3) // 4, np.uint64)
     random = bits.view(np.uint16)
     for i in range(rows.shape[0]):
         if not rows[i]:
             continue
-        hidden = work.hidden[i]
-        _spmm_row(adjacency, work.xw1, i, hidden)
+        row = hidden[i]
         for g in range(bits.shape[0]):
             bits[g] = _random_bits(key, i, g)
-        for u in range(hidden.shape[0]):
-            hidden[u] = hidden[u] * scale if hidden[u] > zero and random[u] >= threshold else zero
+        for u in range(row.shape[0]):
+            row[u] = row[u] * scale if row[u] > zero and random[u] >= threshold else zero
         for h in range(heads):
             for c in range(classes):
                 total = zero
                 for a in range(size):
-                    total += hidden[h * size + a] * w2_t[h, c, a]
-                work.hw2[i, h, c] = total
+                    total += row[h * size + a] * w2_t[h, c, a]
+                hw2[i, h * classes + c] = total
 
 
 @fast_kernel
-def softmax_grad(adjacency: CSR, labels: Labels, labelled: Mask, work: Workspace) -> None:
-    """Write ∂loss/∂logits to ``work.logit_grad``: ``(softmax(logits) − one-hot label) / (labels of the head)``.
+def _softmax_grad(labels: Labels, classes: int, logits: Real) -> None:
+    """Put ∂loss/∂logits in place of ``logits``: ``(softmax(logits) − one-hot label) / (labels of the head)``.
 
-    It is zero where ``labels`` (T, H) is −1; ``labelled`` (T,) masks the rows with any label.
+    It is zero where ``labels`` (T, H) is −1, whatever the logits are.
     """
     nodes, heads = labels.shape
-    classes = work.hw2.shape[2]
-    zero, one = _scalar_like(work.hw2, 0.0), _scalar_like(work.hw2, 1.0)
-    counts = np.zeros(heads, work.hw2.dtype)
+    zero, one = logits.dtype.type(0.0), logits.dtype.type(1.0)
+    counts = np.zeros(heads, logits.dtype)
     for i in range(nodes):
         for h in range(heads):
             if labels[i, h] >= 0:
                 counts[h] += one
-    hw2 = work.hw2.reshape(work.hw2.shape[0], heads * classes)
-    logits = np.empty(heads * classes, hw2.dtype)
     for i in range(nodes):
-        if labelled[i]:
-            _spmm_row(adjacency, hw2, i, logits)
         for h in range(heads):
-            grad = work.logit_grad[i, h]
+            first = h * classes
             if labels[i, h] < 0:
                 for c in range(classes):
-                    grad[c] = zero
+                    logits[i, first + c] = zero
                 continue
-            highest = logits[h * classes]
+            highest = logits[i, first]
             for c in range(1, classes):
-                highest = max(highest, logits[h * classes + c])
+                highest = max(highest, logits[i, first + c])
             total = zero
             for c in range(classes):
-                logit = logits[h * classes + c]
-                grad[c] = one if logit == highest else np.exp(logit - highest)
-                total += grad[c]
+                logit = logits[i, first + c]
+                logits[i, first + c] = one if logit == highest else np.exp(logit - highest)
+                total += logits[i, first + c]
             scale = one / (total * counts[h])
             for c in range(classes):
-                grad[c] *= scale
-            grad[labels[i, h]] -= one / counts[h]
+                logits[i, first + c] *= scale
+            logits[i, first + labels[i, h]] -= one / counts[h]
 
 
 @fast_kernel
-def backward_hidden(adjacency: CSR, rows: Mask, w2_t: Real, dropout: float, work: Workspace) -> Real:
-    """Write ∂loss/∂(Â X W1) to ``work.xw1``, zero outside the masked rows; return ∂loss/∂W2 transposed (H, C, L).
+def _last_layer_back(
+    hw2_grad: Real, rows: Mask, w2_t: Real, dropout: float, hidden: Real, grad2_t: Real, xw1_grad: Real
+) -> None:
+    """Write ∂loss/∂(Â X W1) to ``xw1_grad``, zero outside the masked rows, and ∂loss/∂W2 transposed to ``grad2_t``.
 
-    Â is symmetric, so its rows serve as its columns. ``w2_t`` is W2 transposed (H, C, L).
+    ``w2_t`` and ``grad2_t`` are (H, C, L).
     """
     heads, classes, size = w2_t.shape
-    scale, zero = _scalar_like(w2_t, 1.0 / (1.0 - dropout)), _scalar_like(w2_t, 0.0)
-    grad2 = np.zeros_like(w2_t)
-    hw2_grad = np.empty(heads * classes, w2_t.dtype)
-    logit_grad = work.logit_grad.reshape(work.logit_grad.shape[0], heads * classes)
+    scale, zero = hidden.dtype.type(1.0 / (1.0 - dropout)), hidden.dtype.type(0.0)
     for i in range(rows.shape[0]):
-        work.xw1[i] = 0.0
+        for u in range(heads * size):
+            xw1_grad[i, u] = zero
         if not rows[i]:
             continue
-        _spmm_row(adjacency, logit_grad, i, hw2_grad)
         for h in range(heads):
-            out = work.xw1[i, h * size : (h + 1) * size]
-            active = work.hidden[i, h * size : (h + 1) * size]
+            first = h * size
             for c in range(classes):
-                error, weights, grad = hw2_grad[h * classes + c], w2_t[h, c], grad2[h, c]
+                error = hw2_grad[i, h * classes + c]
                 scaled = scale * error
                 for a in range(size):
-                    grad[a] += error * active[a]
-                    out[a] += scaled * weights[a] if active[a] > zero else zero  # ReLU was active and dropout kept it
-    return grad2
+                    active = hidden[i, first + a]
+                    grad2_t[h, c, a] += error * active
+                    # ReLU was active and dropout kept it
+                    xw1_grad[i, first + a] += scaled * w2_t[h, c, a] if active > zero else zero
 
 
 @fast_kernel
-def backward_w1(adjacency: CSR, dropped: CSR, rows: Mask, work: Workspace) -> None:
-    """Write ∂loss/∂W1 = ``Xᵀ Â · work.xw1`` (D, H·L) to ``work.grad1``; X is ``dropped``, empty outside ``rows``."""
-    work.grad1[:] = 0.0
-    xw1_grad = np.empty(work.grad1.shape[1], work.grad1.dtype)
-    for i in range(rows.shape[0]):
-        if not rows[i]:
-            continue
-        _spmm_row(adjacency, work.xw1, i, xw1_grad)
-        for p in range(dropped.indptr[i], dropped.indptr[i + 1]):
-            value, row = dropped.values[p], work.grad1[dropped.columns[p]]
-            for u in range(xw1_grad.shape[0]):
-                row[u] += value * xw1_grad[u]
+def _scaled(weights: Real, factor: float, out: Real) -> None:
+    """Add ``factor · weights`` to ``out``; flat arrays."""
+    scale = weights.dtype.type(factor)
+    for i in range(weights.shape[0]):
+        out[i] += scale * weights[i]
 
 
 @fast_kernel
+def adam(weights: Real, gradient: Real, first: Real, second: Real, step: int, rate: float) -> None:
+    """Take one step of Adam (Kingma and Ba 2015) on flat arrays, in place; `step` counts from 1.
+
+    ``first`` and ``second`` are the running moments m and v; ``rate`` is the learning rate.
+    """
+    beta1, beta2 = weights.dtype.type(0.9), weights.dtype.type(0.999)
+    one_minus_beta1, one_minus_beta2 = weights.dtype.type(0.1), weights.dtype.type(0.001)
+    step_size = weights.dtype.type(rate / (1.0 - 0.9**step))
+    second_correction = weights.dtype.type(1.0 / (1.0 - 0.999**step))
+    epsilon = weights.dtype.type(1e-8)
+    for i in range(weights.shape[0]):
+        first[i] = beta1 * first[i] + one_minus_beta1 * gradient[i]
+        second[i] = beta2 * second[i] + one_minus_beta2 * gradient[i] * gradient[i]
+        weights[i] -= step_size * first[i] / (np.sqrt(second[i] * second_correction) + epsilon)
+
+
+@fast_kernel
+def to_unit_length(vectors: Real) -> None:
+    """Divide each vector (L,) of ``vectors`` (T, H, L) by its length, in place; zero vectors stay zero."""
+    zero, one = vectors.dtype.type(0.0), vectors.dtype.type(1.0)
+    for i in range(vectors.shape[0]):
+        for h in range(vectors.shape[1]):
+            norm2 = zero
+            for a in range(vectors.shape[2]):
+                norm2 += vectors[i, h, a] * vectors[i, h, a]
+            if norm2 > zero:
+                scale = one / np.sqrt(norm2)
+                for a in range(vectors.shape[2]):
+                    vectors[i, h, a] *= scale
+
+
+# Passes.
+
+
+def _expanded(adjacency: CSR, rows: Mask) -> Mask:
+    """Return the mask (T,) of some rows and their neighbors."""
+    expanded = np.empty(len(rows), np.bool_)
+    _neighbors(adjacency.indptr, adjacency.columns, rows, expanded)
+    return expanded
+
+
+def _kept_inputs(contexts: CSR, rows: Mask, dropout: float, key: np.uint64, work: Workspace) -> CSR:
+    """Return X (T, D) after dropout in ``rows``, in the dtype of the weights; columns and values are in ``work``."""
+    indptr = np.empty(len(rows) + 1, np.int64)
+    _dropout(contexts, rows, dropout, key, indptr, work.columns, work.values)
+    return CSR(indptr, work.columns, work.values)
+
+
+def embed(adjacency: CSR, contexts: CSR, w1: Real, rows: Mask, work: Workspace) -> Real:
+    """Return ``Â ReLU(Â X W1)`` (T, H·L) without dropout, zero outside the masked rows; a view of ``work``."""
+    hidden_rows = _expanded(adjacency, rows)
+    input_rows = _expanded(adjacency, hidden_rows)
+    _multiply(_kept_inputs(contexts, input_rows, 0.0, np.uint64(0), work), w1, input_rows, work.xw1)
+    _multiply(adjacency, work.xw1, hidden_rows, work.hidden)
+    _rectify(work.hidden, hidden_rows)
+    embedding = work.xw1[: len(rows)]
+    _multiply(adjacency, work.hidden, rows, embedding)
+    embedding[~rows] = 0.0
+    return embedding
+
+
 def gradients(
     adjacency: CSR,
     contexts: CSR,
@@ -315,44 +353,29 @@ def gradients(
     keys: NDArray[np.uint64],
     work: Workspace,
 ) -> tuple[Real, Real]:
-    """Return ∂loss/∂w1 (D, H·L) and ∂loss/∂w2 (H, L, C), which are views of ``work``.
+    """Return ∂loss/∂w1 (D, H·L), which is a view of ``work``, and ∂loss/∂w2 (H, L, C).
 
     The loss is the sum over heads h of the mean cross-entropy over the labelled rows of h, plus ``decay/2 · ‖W1_h‖²``.
     ``labels`` (T, H) holds a class or −1 for no label; a head without labels has the decay term only. Dropout applies
     to the entries of X (one mask for all heads) with ``keys[0]`` and to the hidden layers with ``keys[1]``. Only rows
-    within two hops of a label are computed.
+    within two hops of a label are computed. Â is symmetric, so its rows serve as its columns.
     """
-    labelled = np.zeros(labels.shape[0], np.bool_)
-    for i in range(labels.shape[0]):
-        labelled[i] = labels[i].max() >= 0
-    hidden_rows = expand_mask(adjacency, labelled)
-    input_rows = expand_mask(adjacency, hidden_rows)
+    labelled = np.empty(len(labels), np.bool_)
+    _labelled(labels, labelled)
+    hidden_rows = _expanded(adjacency, labelled)
+    input_rows = _expanded(adjacency, hidden_rows)
     w2_t = np.ascontiguousarray(w2.transpose(0, 2, 1))
-    dropped = dropout_rows(contexts, input_rows, dropout, keys[0], work)
-    _spmm_rows(dropped, w1, input_rows, work.xw1)
-    forward_hidden(adjacency, hidden_rows, w2_t, dropout, keys[1], work)
-    softmax_grad(adjacency, labels, labelled, work)
-    work.grad2[:] = backward_hidden(adjacency, hidden_rows, w2_t, dropout, work).transpose(0, 2, 1)
-    backward_w1(adjacency, dropped, input_rows, work)
-    l2 = _scalar_like(w1, decay)
-    for j in range(w1.shape[0]):
-        for u in range(w1.shape[1]):
-            work.grad1[j, u] += l2 * w1[j, u]
-    return work.grad1, work.grad2
-
-
-@fast_kernel
-def adam(weights: Real, gradient: Real, first: Real, second: Real, step: int, rate: float) -> None:
-    """Take one step of Adam (Kingma and Ba 2015) on flat arrays, in place; `step` counts from 1.
-
-    ``first`` and ``second`` are the running moments m and v; ``rate`` is the learning rate.
-    """
-    beta1, beta2 = _scalar_like(weights, 0.9), _scalar_like(weights, 0.999)
-    one_minus_beta1, one_minus_beta2 = _scalar_like(weights, 0.1), _scalar_like(weights, 0.001)
-    step_size = _scalar_like(weights, rate / (1.0 - 0.9**step))
-    second_correction = _scalar_like(weights, 1.0 / (1.0 - 0.999**step))
-    epsilon = _scalar_like(weights, 1e-8)
-    for i in range(weights.shape[0]):
-        first[i] = beta1 * first[i] + one_minus_beta1 * gradient[i]
-        second[i] = beta2 * second[i] + one_minus_beta2 * gradient[i] * gradient[i]
-        weights[i] -= step_size * first[i] / (np.sqrt(second[i] * second_correction) + epsilon)
+    grad2_t = np.zeros_like(w2_t)
+    inputs = _kept_inputs(contexts, input_rows, dropout, keys[0], work)
+    _multiply(inputs, w1, input_rows, work.xw1)
+    _multiply(adjacency, work.xw1, hidden_rows, work.hidden)
+    _activate(work.hidden, hidden_rows, w2_t, dropout, keys[1], work.hw2)
+    _multiply(adjacency, work.hw2, labelled, work.logits)
+    _softmax_grad(labels, w2.shape[2], work.logits)
+    _multiply(adjacency, work.logits, hidden_rows, work.hw2)
+    _last_layer_back(work.hw2, hidden_rows, w2_t, dropout, work.hidden, grad2_t, work.xw1)
+    _multiply(adjacency, work.xw1, input_rows, work.hidden)
+    work.grad1[...] = 0.0
+    _multiply_transposed(inputs, work.hidden, input_rows, work.grad1)
+    _scaled(w1.ravel(), decay, work.grad1.ravel())
+    return work.grad1, np.ascontiguousarray(grad2_t.transpose(0, 2, 1))
