@@ -3,7 +3,7 @@
 import numpy as np
 
 import taciturn
-from oracles import covariance, ridge
+from oracles import covariance, minibatch, ridge
 from taciturn.agents.parts.linear_arms import LinearArms
 from taciturn.agents.parts.ridge import ArmRidge
 
@@ -72,6 +72,16 @@ def check_gcnucb(agent, columns):
     np.testing.assert_array_equal(columns["arm_rewards"], expected)
     labels = np.where(np.isnan(expected) | silent[:, None], -1, expected > 0.5)
     np.testing.assert_array_equal(columns["labels"], labels)
+    if agent.batch_size is not None:
+        check_running_sums(agent, columns["embeddings"], expected)
+
+
+def check_running_sums(agent, embeddings, rewards):
+    """Sums that are corrected step by step are those of the embeddings and rewards held, to the last bit."""
+    squares, products = agent._running.sums
+    wanted_squares, wanted_products = minibatch.sums(embeddings, rewards)
+    assert squares.tolist() == wanted_squares
+    assert products.tolist() == wanted_products
 
 
 def check_viewucb(agent, columns):

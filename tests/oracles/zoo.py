@@ -19,6 +19,7 @@ def in_history(agent):
 
 
 SMALL = {"hidden": 2, "neighbors": 2, "start_epochs": 3}
+BATCHES = SMALL | {"batch_size": 6}
 AGENTS = {
     "linucb": taciturn.LinUCB,
     "linucb, several right arms": partial(taciturn.LinUCB, one_right_arm=False),
@@ -36,6 +37,9 @@ AGENTS = {
     "bilinucb, silence=ignore": partial(taciturn.BILinUCB, imputer="kmeans", warmup=100, silence="ignore"),
     "gcnucb": partial(taciturn.GCNUCB, **SMALL, warmup=4),
     "gcnucb, in warm-up": partial(taciturn.GCNUCB, **SMALL, warmup=100),
+    "rogcn, in batches": partial(taciturn.ROGCN, **BATCHES),
+    "bilinucb-gcn, in batches": partial(taciturn.BILinUCB, imputer_params=BATCHES, warmup=4),
+    "gcnucb, in batches": partial(taciturn.GCNUCB, **BATCHES, warmup=4),
     "viewucb": partial(taciturn.ViewUCB, neighbors=2),
     "viewucb, several right arms": partial(taciturn.ViewUCB, neighbors=2, one_right_arm=False),
     "viewucb, silence=1": partial(taciturn.ViewUCB, neighbors=2, silence=1),

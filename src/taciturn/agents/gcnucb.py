@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
+from taciturn.agents.parts.embedded_ridge import EmbeddedRidge
 from taciturn.agents.parts.encoder import GraphEncoder, NetworkSettings
 from taciturn.agents.parts.part import Part, Scores, Sizes
 from taciturn.agents.parts.ridge import check_linear, unit
@@ -60,19 +61,30 @@ class GCNUCB(NetworkSettings, BaseAgent):
         self._warmup = WarmUp(self._contexts, self._lifecycle, self.ridge, self.warmup)
         self._encoder = GraphEncoder(self._table, self._network, self._rng, per_arm=True)
         self._rewards = self._table.column("arm_rewards", np.float64, "arm", fill=np.nan)
-        return {"warmup": self._warmup, "encoder": self._encoder}
+        parts: dict[str, Part] = {"warmup": self._warmup, "encoder": self._encoder}
+        self._running: EmbeddedRidge | None = None
+        if self.batch_size is not None:
+            self._running = EmbeddedRidge(self._table, self._encoder, self._rewards, self.hidden, self.batch_size)
+            parts["regressions"] = self._running
+        return parts
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
         self._encoder.add_context(node, neighbors)
 
     def _score(self, node: int) -> Scores:
         self._encoder.schedule_training()
+        if self._running is not None:
+            self._running.refresh(node)
         return self._warmup.scores(self._contexts[node], self.alpha) or self._embedded_scores(node)
 
     def _embedded_scores(self, node: int) -> Scores:
-        contexts = self._embeddings()
-        g = contexts[node].astype(float)
-        theta, solved = self._solve_regressions(contexts, g)
+        if self._running is None:
+            contexts = self._embeddings()
+            g = contexts[node].astype(float)
+            theta, solved = self._solve_regressions(contexts, g)
+        else:
+            g = unit(self._running.embedding(node).astype(float))
+            theta, solved = self._running.solve(g, self.ridge, _arms_at_once(self.hidden))
         spread = (g * solved).sum(axis=1)
         means = ((unit(theta) if self.normalize_theta else theta) * g).sum(axis=1)
         return means, self.alpha * np.sqrt(np.maximum(spread, 0.0))
@@ -97,29 +109,47 @@ class GCNUCB(NetworkSettings, BaseAgent):
     def _working_nbytes(self, sizes: Sizes) -> float:
         """A of a few arms, a copy of one, and these arms' embeddings and rewards unless they are all."""
         arms, unit = min(sizes.arms, _arms_at_once(self.hidden)), self.hidden
-        copied = (4.0 * unit + 8.0) * sizes.nodes * arms if arms < sizes.arms else 0.0
+        copies = arms < sizes.arms and self.batch_size is None
+        copied = (4.0 * unit + 8.0) * sizes.nodes * arms if copies else 0.0
         return 8.0 * unit * unit * (arms + 1) + copied + 64.0 * unit * sizes.arms
 
     def _learn(self, example: Example) -> None:
         node, known = example.node, np.flatnonzero(example.mask)
-        self._rewards.data[node, known] = example.targets[known]
+        self._set_rewards(node, known, example.targets[known])
         if not example.imputed:
-            self._encoder.labels.data[node, known] = example.targets[known] > 0.5
+            self._encoder.label(node, known, example.targets[known] > 0.5)
         self._warmup.learn(example)
 
     def _unlearn(self, example: Example) -> None:
         node, known = example.node, np.flatnonzero(example.mask)
-        self._rewards.data[node, known] = np.nan
-        self._encoder.labels.data[node, known] = -1
+        self._set_rewards(node, known, np.nan)
+        self._encoder.label(node, known, -1)
         self._warmup.unlearn(example)
 
+    def _set_rewards(self, node: int, arms: NDArray[np.int64], rewards: NDArray[np.float64] | float) -> None:
+        if self._running is not None:
+            self._running.set_rewards(node, arms, rewards)
+        else:
+            self._rewards.data[node, arms] = rewards
+
+    def _keep(self, nodes: NDArray[np.int64]) -> None:
+        if self._running is not None:
+            self._running.evict(nodes)
+        super()._keep(nodes)
+
     def _impute(self, node: int, arm: int) -> float:
-        return float(self._encoder.probabilities(node)[arm, 1])
+        running = self._running
+        embedding = self._encoder.embedding(node) if running is None else running.embedding(node)
+        return float(self._encoder.probabilities(embedding)[arm, 1])
 
     def context_space(self) -> ContextSpace:
         """The contexts as each arm sees them now (T, K, L), and θ (K, L)."""
-        contexts = self._embeddings()
-        theta, _ = self._solve_regressions(contexts, np.zeros(contexts.shape[1:]))
+        if self._running is None:
+            contexts = self._embeddings()
+            theta, _ = self._solve_regressions(contexts, np.zeros(contexts.shape[1:]))
+        else:
+            contexts = unit(self._running.embeddings)
+            theta, _ = self._running.solve(np.zeros(contexts.shape[1:]), self.ridge, _arms_at_once(self.hidden))
         return ContextSpace(contexts.astype(float), unit(theta) if self.normalize_theta else theta)
 
 

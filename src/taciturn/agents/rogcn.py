@@ -43,11 +43,11 @@ class ROGCN(NetworkSettings, BaseAgent):
 
     def _score(self, node: int) -> Scores:
         self._encoder.schedule_training()
-        return self._encoder.probabilities(node)[0], np.zeros(len(self._arm_names))
+        return self._encoder.probabilities(self._encoder.embedding(node))[0], np.zeros(len(self._arm_names))
 
     def _learn(self, example: Example) -> None:
         if example.reward > 0.5:
-            self._encoder.labels.data[example.node] = example.arm
+            self._encoder.label(example.node, 0, example.arm)
 
     def _unlearn(self, example: Example) -> None:
-        self._encoder.labels.data[example.node] = -1
+        self._encoder.label(example.node, 0, -1)

@@ -50,11 +50,12 @@ class BaseImputer(Part, ABC):
 def _restored(kind: type[BaseImputer], state: dict[str, Any]) -> BaseImputer:
     """An imputer as it was given to an agent: made with its settings, which its constructor checks.
 
-    One that is no dataclass gets what its constructor stored.
+    Settings that came up after the file was written have their defaults. One that is no dataclass gets what its
+    constructor stored.
     """
     settings: Any = kind
     if is_dataclass(settings):
-        return kind(**{field.name: state[field.name] for field in fields(settings)})
+        return kind(**{field.name: state[field.name] for field in fields(settings) if field.name in state})
     imputer = kind.__new__(kind)
     vars(imputer).update(state)
     return imputer

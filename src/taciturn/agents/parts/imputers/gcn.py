@@ -34,12 +34,12 @@ class GCNImputer(NetworkSettings, BaseImputer):
     def learn(self, example: Example) -> None:
         """A rewarded arm is a label."""
         if example.reward > 0.5:
-            self._encoder.labels.data[example.node] = example.arm
+            self._encoder.label(example.node, 0, example.arm)
 
     def unlearn(self, example: Example) -> None:
         """Remove the label; the weights train on without it."""
-        self._encoder.labels.data[example.node] = -1
+        self._encoder.label(example.node, 0, -1)
 
     def impute(self, node: int, arm: int) -> float:
         """The network's probability of the arm."""
-        return float(self._encoder.probabilities(node)[0, arm])
+        return float(self._encoder.probabilities(self._encoder.embedding(node))[0, arm])
