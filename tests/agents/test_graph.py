@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import taciturn
 from oracles import knn as oracle
-from taciturn.agents.parts import graph as module
+from taciturn.agents.parts import neighbor_lists as module
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
@@ -107,7 +107,7 @@ def check(held):
         listed = min(K, len(unlinked) - 1)
         order, distances = oracle.nearest(unlinked, listed)
         np.testing.assert_array_equal(saved["slots"]["lists"][:, :listed], order)
-        np.testing.assert_array_equal(mine._distances.data[: len(unlinked), :listed], distances)
+        np.testing.assert_array_equal(mine._near.lists.distances[: len(unlinked), :listed], distances)
 
 
 @settings(max_examples=80, deadline=None)

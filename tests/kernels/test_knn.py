@@ -38,7 +38,7 @@ def insert_all(X, width, reindex_every=32):
     for i in range(count):
         if i % reindex_every == 0:
             inverted = knn.postings(rows, nodes[:i], dimension)
-        knn.insert(lists, inverted, rows, nodes[: i + 1])
+        knn.insert(lists, inverted, rows, nodes[: i + 1], 1)
         yield i + 1, lists
 
 

@@ -24,6 +24,9 @@ Columns = NDArray[np.int32]
 SMALLEST_NORMAL = 2.0**-1022
 """Below it numbers are denormal, and their inverse may be infinite."""
 
+BLOCK = 1024
+"""The mean distance is summed by blocks of so many nodes: an insertion changes few of them."""
+
 
 class Graph(NamedTuple):
     """Nodes 0 … size−1, of which `nodes` are connected to their nearest among these."""
@@ -45,14 +48,22 @@ class Neighborhood(NamedTuple):
 
 
 @kernel
-def bandwidth(distances: Floats, k: int, count: int) -> float:
-    """Return σ: the mean distance to the k-th neighbor, or to the last of all others while there are fewer than k."""
+def bandwidth(distances: Floats, k: int, count: int, sums: Floats) -> float:
+    """Return σ: the mean distance to the k-th neighbor, or to the last of all others while there are fewer than k.
+
+    ``sums`` holds the sum over each `BLOCK` of nodes, or NaN where it has to be made; they are made here.
+    """
     k = min(k, count - 1)
     if k < 1:
         return 0.0
     total = 0.0
-    for i in range(count):
-        total += np.sqrt(distances[i, k - 1])
+    for first in range(0, count, BLOCK):
+        block = first // BLOCK
+        if np.isnan(sums[block]):
+            sums[block] = 0.0
+            for i in range(first, min(first + BLOCK, count)):
+                sums[block] += np.sqrt(distances[i, k - 1])
+        total += sums[block]
     return total / count
 
 
@@ -96,7 +107,7 @@ def normalized_adjacency(graph: Graph) -> CSR:
     neighbors, nodes, count = graph.neighbors, graph.nodes, graph.size
     n_nodes = nodes.shape[0]
     k = max(min(graph.k, n_nodes - 1), 0)
-    sigma = bandwidth(graph.distances, k, n_nodes)
+    sigma = bandwidth(graph.distances, k, n_nodes, np.full(n_nodes // BLOCK + 1, np.nan))
     weights = np.empty((n_nodes, k))
     degrees = np.ones(count)
     indptr = np.zeros(count + 1, np.int64)
@@ -134,126 +145,123 @@ def normalized_adjacency(graph: Graph) -> CSR:
     return CSR(indptr, columns, values)
 
 
-class _Reverse(NamedTuple):
+class Links(NamedTuple):
     """What the rows of a graph need beside the lists."""
 
-    k: int  # of neighbors that every list has
     sigma: float
     slots: Columns  # (size,): the index in `nodes` of each node, or −1
-    starts: Ints  # (S+1,): `listed_by[starts[j]:starts[j+1]]` list j, rising
-    listed_by: Columns
-    edge_starts: Ints  # (size+1,): likewise the given edges of each node
-    edges: Columns
+    first: Ints  # (S,): of the entries that list each index; see `reverse.Reverse`
+    following: Ints  # (S·k,)
+    first_edge: Ints  # (size,): likewise the given edges of each node: 2e is the source of edge e, 2e + 1 its target
+    following_edge: Ints  # (2E,)
+
+
+class _Edges(NamedTuple):
+    """Edges of the nodes that were reached, one after the other, in arrays with room for more."""
+
+    others: Columns  # the other end
+    weights: Floats
+    own: NDArray[np.bool_]  # whether the edge belongs to the node
 
 
 @kernel
-def _reverse(graph: Graph) -> _Reverse:
-    """Return the lists reversed, and the given edges by node."""
-    n_nodes = graph.nodes.shape[0]
-    k = max(min(graph.k, n_nodes - 1), 0)
-    slots = np.full(graph.size, -1, np.int32)
-    starts = np.zeros(n_nodes + 2, np.int64)
-    for i in range(n_nodes):
-        slots[graph.nodes[i]] = i
-        for a in range(k):
-            starts[graph.neighbors[i, a] + 2] += 1
-    for i in range(n_nodes):
-        starts[i + 2] += starts[i + 1]
-    listed_by = np.empty(n_nodes * k, np.int32)
-    for i in range(n_nodes):
-        for a in range(k):
-            j = graph.neighbors[i, a]
-            listed_by[starts[j + 1]] = i  # one entry further on: it is the end of j's when all are written
-            starts[j + 1] += 1
-    edge_starts = np.zeros(graph.size + 2, np.int64)
-    for e in range(graph.sources.shape[0]):
-        for end in (graph.sources[e], graph.targets[e]):
-            edge_starts[end + 2] += 1
-    for i in range(graph.size):
-        edge_starts[i + 2] += edge_starts[i + 1]
-    edges = np.empty(2 * graph.sources.shape[0], np.int32)
-    for e in range(graph.sources.shape[0]):
-        for end in (graph.sources[e], graph.targets[e]):
-            edges[edge_starts[end + 1]] = e
-            edge_starts[end + 1] += 1
-    sigma = bandwidth(graph.distances, k, n_nodes)
-    return _Reverse(k, sigma, slots, starts[: n_nodes + 1], listed_by, edge_starts[: graph.size + 1], edges)
+def _with_room(edges: _Edges, size: int, more: int) -> _Edges:
+    """Return the edges, in longer arrays if there is not enough room behind the first `size` of them."""
+    if size + more <= edges.others.shape[0]:
+        return edges
+    room = 2 * (size + more)
+    longer = _Edges(np.empty(room, np.int32), np.empty(room), np.empty(room, np.bool_))
+    for e in range(size):
+        longer.others[e], longer.weights[e], longer.own[e] = edges.others[e], edges.weights[e], edges.own[e]
+    return longer
 
 
 @kernel
-def _edge_from(graph: Graph, reverse: _Reverse, owner: int, slot: int) -> float:
-    """Return the weight of the edge from one that lists `slot`."""
-    return _similarity(graph.distances[owner, _place_of(graph.neighbors, reverse.k, owner, slot)], reverse.sigma)
-
-
-@kernel
-def _edges_of(
-    graph: Graph, reverse: _Reverse, node: int, others: Columns, weights: Floats, own: NDArray[np.bool_]
-) -> int:
-    """Write the other ends and the weights of a node's edges, in the order of Â, and return how many there are.
-
-    ``own`` says which belong to the node.
-    """
-    size, slot, k = 0, reverse.slots[node], reverse.k
+def _most_edges(graph: Graph, links: Links, node: int) -> int:
+    """Return how many edges a node has at most."""
+    size, slot = 0, links.slots[node]
     if slot >= 0:
-        p, stop = reverse.starts[slot], reverse.starts[slot + 1]
-        while p < stop and reverse.listed_by[p] < slot:
-            i = reverse.listed_by[p]
-            others[size], weights[size], own[size] = graph.nodes[i], _edge_from(graph, reverse, i, slot), False
+        size += graph.k
+        entry = links.first[slot]
+        while entry >= 0:
             size += 1
-            p += 1
-        for a in range(k):
-            j = graph.neighbors[slot, a]
-            if j > slot or _place_of(graph.neighbors, k, j, slot) < 0:
-                weight = _similarity(graph.distances[slot, a], reverse.sigma)
-                others[size], weights[size], own[size] = graph.nodes[j], weight, True
-                size += 1
-        while p < stop:
-            i = reverse.listed_by[p]
-            if _place_of(graph.neighbors, k, slot, i) < 0:
-                others[size], weights[size], own[size] = graph.nodes[i], _edge_from(graph, reverse, i, slot), False
-                size += 1
-            p += 1
-    for p in range(reverse.edge_starts[node], reverse.edge_starts[node + 1]):
-        source, target = graph.sources[reverse.edges[p]], graph.targets[reverse.edges[p]]
-        others[size], weights[size], own[size] = (target if source == node else source), 1.0, source == node
+            entry = links.following[entry]
+    end = links.first_edge[node]
+    while end >= 0:
         size += 1
+        end = links.following_edge[end]
     return size
 
 
 @kernel
-def neighborhood(graph: Graph, node: int, steps: int) -> Neighborhood:
+def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -> int:
+    """Write a node's edges behind the first `size`, in the order of Â, and return how many there are then."""
+    slot, k = links.slots[node], min(graph.k, graph.nodes.shape[0] - 1)
+    if slot >= 0:
+        entry, listed = links.first[slot], 0
+        while entry >= 0 or listed < k:
+            # Those with a lower index that list it come first, then its own list, then the others.
+            i = entry // graph.k  # −1 where there is no entry
+            belongs = listed < k and (entry < 0 or i > slot)
+            if belongs:
+                i = int(graph.neighbors[slot, listed])
+                owner, place, counts = slot, listed, i > slot or _place_of(graph.neighbors, k, i, slot) < 0
+                listed += 1
+            else:
+                counts = i < slot or _place_of(graph.neighbors, k, slot, i) < 0
+                owner, place = i, _place_of(graph.neighbors, k, i, slot)
+                entry = links.following[entry]
+            if counts:
+                edges.others[size], edges.own[size] = graph.nodes[i], belongs
+                edges.weights[size] = _similarity(graph.distances[owner, place], links.sigma)
+                size += 1
+    end = links.first_edge[node]
+    while end >= 0:
+        is_source = end % 2 == 0
+        edges.others[size] = graph.targets[end // 2] if is_source else graph.sources[end // 2]
+        edges.weights[size], edges.own[size] = 1.0, is_source
+        size += 1
+        end = links.following_edge[end]
+    return size
+
+
+@kernel
+def neighborhood(graph: Graph, links: Links, node: int, steps: int, number: Columns) -> Neighborhood:
     """Return the rows of Â that are less than `steps` from a node: row by row what `normalized_adjacency` returns.
 
-    Lists are reversed at a cost of S·k; everything else costs what the neighborhood does.
+    It costs what the neighborhood does. ``number`` (size,) is −1 everywhere, and is again on return.
     """
-    reverse = _reverse(graph)
-    ends = 2 * (graph.nodes.shape[0] * reverse.k + graph.sources.shape[0])
-    others, weights, own = np.empty(ends, np.int32), np.empty(ends), np.empty(ends, np.bool_)
-    starts = np.zeros(graph.size + 1, np.int64)  # where the edges of each member begin in these
-    number = np.full(graph.size, -1, np.int32)  # of each node among the members
-    members = np.empty(graph.size, np.int64)
-    members[0], number[node], n_members, inner, p = node, 0, 1, 0, 0
+    edges = _Edges(np.empty(1024, np.int32), np.empty(1024), np.empty(1024, np.bool_))
+    starts, members = np.empty(257, np.int64), np.empty(256, np.int64)
+    starts[0], members[0], number[node] = 0, node, 0
+    n_members, inner, p = 1, 0, 0
     for _ in range(steps):
         reached = n_members
         while inner < reached:
-            size = _edges_of(graph, reverse, members[inner], others[p:], weights[p:], own[p:])
-            for a in range(p, p + size):
-                if number[others[a]] < 0:
-                    number[others[a]] = n_members
-                    members[n_members] = others[a]
+            more = _most_edges(graph, links, members[inner])
+            edges = _with_room(edges, p, more)
+            if n_members + more >= members.shape[0]:  # as many new members at most
+                members, starts = _twice(members, n_members + more), _twice(starts, n_members + more)
+            stop = _edges_of(graph, links, members[inner], edges, p)
+            for a in range(p, stop):
+                if number[edges.others[a]] < 0:
+                    number[edges.others[a]] = n_members
+                    members[n_members] = edges.others[a]
                     n_members += 1
-            p += size
+            p = stop
             inner += 1
             starts[inner] = p
     scales = np.empty(n_members)
     for m in range(n_members):
-        first, stop = starts[m], starts[m + 1]
-        if m >= inner:
-            first, stop = p, p + _edges_of(graph, reverse, members[m], others[p:], weights[p:], own[p:])
+        first, stop = p, p
+        if m < inner:
+            first, stop = starts[m], starts[m + 1]
+        else:
+            edges = _with_room(edges, p, _most_edges(graph, links, members[m]))
+            stop = _edges_of(graph, links, members[m], edges, p)
         degree = 1.0
         for a in range(first, stop):
-            degree += weights[a]
+            degree += edges.weights[a]
         scales[m] = 1.0 / np.sqrt(degree)
     indptr = np.full(n_members + 1, p + inner)
     columns, values = np.empty(p + inner, np.int32), np.empty(p + inner, np.float32)
@@ -261,7 +269,32 @@ def neighborhood(graph: Graph, node: int, steps: int) -> Neighborhood:
         slot = starts[m] + m  # the edges before it, and a diagonal each
         indptr[m], columns[slot], values[slot] = slot, m, scales[m] * scales[m]
         for a in range(starts[m], starts[m + 1]):
-            other = number[others[a]]
-            source, target = (m, other) if own[a] else (other, m)
-            columns[a + m + 1], values[a + m + 1] = other, weights[a] * scales[source] * scales[target]
+            other = number[edges.others[a]]
+            source, target = (m, other) if edges.own[a] else (other, m)
+            columns[a + m + 1], values[a + m + 1] = other, edges.weights[a] * scales[source] * scales[target]
+    for m in range(n_members):
+        number[members[m]] = -1
     return Neighborhood(members[:n_members].copy(), CSR(indptr, columns, values))
+
+
+@kernel
+def _twice(array: Ints, size: int) -> Ints:
+    """Return an array in one with room for twice as many entries as `size`."""
+    longer = np.empty(2 * size + 1, np.int64)
+    for i in range(array.shape[0]):
+        longer[i] = array[i]
+    return longer
+
+
+@kernel
+def link_edges(first: Ints, last: Ints, following: Ints, sources: Columns, targets: Columns, start: int) -> None:
+    """Append the ends of the given edges from `start` on to those of their nodes; see `Links`."""
+    for e in range(start, sources.shape[0]):
+        for end in range(2 * e, 2 * e + 2):
+            node = sources[e] if end == 2 * e else targets[e]
+            following[end] = -1
+            if last[node] < 0:
+                first[node] = end
+            else:
+                following[last[node]] = end
+            last[node] = end

@@ -1,12 +1,13 @@
-"""An exact k-nearest-neighbor graph over sparse rows: nodes are inserted one at a time, and evicted.
+"""A k-nearest-neighbor graph over sparse rows: nodes are inserted one at a time, and evicted.
 
 ``nodes`` (T,) holds the rows of a CSR matrix that are nodes of the graph; everything else refers to a node by its index
 in ``nodes``.
 
-A new node is compared with all others in two passes. The first is approximate: ``‖x‖² + ‖z‖² − 2xᵀz``, where an
-inverted index (`Postings`) computes all products at the cost of the entries that the rows share with x. The second
-computes the exact distance to the nodes that the first cannot rule out, rounding errors included: usually a few dozen,
-in the worst case all of them (far from the origin, where the norms and products cancel).
+`insert` is exact. It compares a new node with all others in two passes. The first is approximate: ``‖x‖² + ‖z‖² −
+2xᵀz``, where an inverted index (`Postings`) computes all products at the cost of the entries that the rows share with
+x. The second computes the exact distance to the nodes that the first cannot rule out, rounding errors included: usually
+a few dozen, in the worst case all of them (far from the origin, where the norms and products cancel). `offer` compares
+it with some nodes that are near, as `kernels.search` finds them where there are many.
 
 An evicted node is removed from the lists that have it. Lists hold more than the k neighbors that are asked for, so that
 few of them become too short and are filled anew by comparing with all others. Insertions lengthen lists about as often
@@ -16,6 +17,7 @@ as evictions shorten them, so with m entries to spare a list lasts for about m²
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
@@ -105,30 +107,14 @@ def postings(rows: CSR, nodes: Columns, dimension: int) -> Postings:
     The index pays where rows share few columns; dense rows are faster one after the other.
     """
     entries = int((rows.indptr[nodes + 1] - rows.indptr[nodes]).sum())
-    if 2 * entries > len(nodes) * dimension:
-        nodes = nodes[:0]
-    return Postings(np.arange(len(nodes), dtype=np.int32), len(nodes), *_postings(rows, nodes, dimension))
-
-
-@kernel
-def _postings(rows: CSR, nodes: Columns, dimension: int) -> tuple[Ints, Columns, Floats]:
-    """Return ``starts``, ``members`` and ``values`` of `Postings`: the transpose of the rows `nodes`."""
-    indptr, columns, values = rows
-    starts = np.zeros(dimension + 1, np.int64)
-    for i in range(nodes.shape[0]):
-        for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
-            starts[columns[p] + 1] += 1
-    for c in range(dimension):
-        starts[c + 1] += starts[c]
-    members = np.empty(starts[dimension], np.int32)
-    by_column = np.empty(starts[dimension])
-    next_slot = starts[:dimension].copy()
-    for i in range(nodes.shape[0]):
-        for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
-            members[next_slot[columns[p]]] = i
-            by_column[next_slot[columns[p]]] = values[p]
-            next_slot[columns[p]] += 1
-    return starts, members, by_column
+    if 2 * entries > len(nodes) * dimension or not entries:
+        return Postings(nodes[:0], 0, np.zeros(dimension + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+    matrix = sp.csr_matrix((rows.values, rows.columns, rows.indptr), shape=(len(rows.indptr) - 1, dimension))
+    by_column = matrix[nodes].tocsc()  # the nodes of a column rise
+    members, values = by_column.indices.astype(np.int32, copy=False), by_column.data
+    return Postings(
+        np.arange(len(nodes), dtype=np.int32), len(nodes), by_column.indptr.astype(np.int64), members, values
+    )
 
 
 @fast_kernel
@@ -187,13 +173,35 @@ def _add_candidate(lists: Lists, node: int, candidate: int, distance: float) -> 
         lists.reach[node] = lists.distances[node, width - 1]
 
 
+class Changes(NamedTuple):
+    """The nodes whose nearest changed with a new one."""
+
+    nodes: Ints  # that have the new one among the first of their list, rising
+    lost: Columns  # which it took the place of: the one that is no longer among the first, or −1
+
+
 @kernel
-def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> None:
+def _add_both(lists: Lists, rows: CSR, nodes: Columns, i: int, near: int, changes: Changes, size: int) -> int:
+    """Add a node and the last one to the lists of each other; returns `size`, one more if `changes` are."""
+    new = nodes.shape[0] - 1
+    exact = _squared_distance(rows, nodes[i], nodes[new])
+    _add_candidate(lists, new, i, exact)
+    if exact < lists.reach[i]:
+        if exact < lists.distances[i, near - 1]:
+            changes.nodes[size], changes.lost[size] = i, lists.neighbors[i, near - 1]
+            size += 1
+        _add_candidate(lists, i, new, exact)
+    return size
+
+
+@kernel
+def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, near: int) -> Changes:
     """Add the last of `nodes` to the graph: fill its list, and update those of the others where it is near enough.
 
-    ``inverted`` may cover any first part of the nodes.
+    ``inverted`` may cover any first part of the nodes. Returns the changes among the first `near` of the lists.
     """
-    new = nodes.shape[0] - 1
+    new, size = nodes.shape[0] - 1, 0
+    changes = Changes(np.empty(new, np.int64), np.empty(new, np.int32))
     for p in range(rows.indptr[nodes[new]], rows.indptr[nodes[new] + 1]):
         lists.norms2[new] += rows.values[p] * rows.values[p]
     products = _dot_products(rows, nodes, inverted, new, new)
@@ -202,9 +210,33 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> None:
         norms = lists.norms2[i] + lists.norms2[new]
         reach = max(lists.reach[i], lists.reach[new])
         if reach > 0.0 and norms - 2.0 * products[i] - rounding_slack * norms - UNDERFLOW < reach:
-            exact = _squared_distance(rows, nodes[i], nodes[new])
-            _add_candidate(lists, new, i, exact)
-            _add_candidate(lists, i, new, exact)
+            size = _add_both(lists, rows, nodes, i, near, changes, size)
+    return Changes(changes.nodes[:size], changes.lost[:size])
+
+
+@kernel
+def offer(lists: Lists, rows: CSR, nodes: Columns, near: int, candidates: Ints) -> Changes:
+    """As `insert`, but compare with the `candidates` only, which rise."""
+    new, size = nodes.shape[0] - 1, 0
+    changes = Changes(np.empty(candidates.shape[0], np.int64), np.empty(candidates.shape[0], np.int32))
+    for p in range(rows.indptr[nodes[new]], rows.indptr[nodes[new] + 1]):
+        lists.norms2[new] += rows.values[p] * rows.values[p]
+    for c in range(candidates.shape[0]):
+        size = _add_both(lists, rows, nodes, candidates[c], near, changes, size)
+    return Changes(changes.nodes[:size], changes.lost[:size])
+
+
+@kernel
+def fill(lists: Lists, rows: CSR, nodes: Columns, node: int, candidates: Ints) -> None:
+    """Fill the list of a node anew from the `candidates`, which rise; the node itself may be among them."""
+    lists.neighbors[node] = -1
+    lists.distances[node] = np.inf
+    lists.known[node] = 0
+    lists.reach[node] = np.inf
+    for c in range(candidates.shape[0]):
+        i = candidates[c]
+        if i != node:
+            _add_candidate(lists, node, i, _squared_distance(rows, nodes[i], nodes[node]))
 
 
 @kernel
