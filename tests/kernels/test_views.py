@@ -45,6 +45,23 @@ def test_unit_scales_are_inverse_lengths_and_zero_for_zero_views(seed, V):
 
 
 @settings(max_examples=40, deadline=None)
+@given(seed=seeds, V=st.integers(1, 4), spare=st.sampled_from([0, 10, 1000, 2**30]))
+def test_unit_scales_are_the_same_bits_however_many_features_there_are(seed, V, spare):
+    """With many features those of the members are numbered anew, in the same order; rows may be without entries."""
+    adjacency, contexts, _, X, *_ = problem(seed)
+    contexts, rng = contexts._replace(values=contexts.values.astype(float)), np.random.default_rng(seed)
+    members = rng.permutation(len(X))
+    expected = views.unit_scales(adjacency, contexts, members, np.arange(3), V, X.shape[1])
+    far = np.sort(rng.choice(X.shape[1] + spare, X.shape[1], replace=False)).astype(np.int32)
+    moved = contexts._replace(columns=far[contexts.columns])
+    if spare < 2**30:  # else arrays as long as all features would not fit, and there are none
+        few = views.unit_scales(adjacency, moved, members, np.arange(3), V, X.shape[1] + spare)
+        np.testing.assert_array_equal(few, expected)
+    many = views.unit_scales(adjacency, moved, members, np.arange(3), V, 2**31 - 1)
+    np.testing.assert_array_equal(many, expected)
+
+
+@settings(max_examples=40, deadline=None)
 @given(seed=seeds, V=st.integers(1, 4))
 def test_scores_equal_those_of_dense_features(seed, V):
     adjacency, contexts, A_hat, X, _, _, theta = problem(seed, V=V)
@@ -52,7 +69,8 @@ def test_scores_equal_those_of_dense_features(seed, V):
     expected = np.concatenate(
         [F @ theta[:, 3 * v : 3 * v + 3] for v, F in enumerate(oracle.features(A_hat, X, V))], axis=1
     )
-    scores = views.predict(adjacency, contexts, scales.astype(np.float32), theta)
+    operands = views.Operands(adjacency, views.rows_of(contexts), scales.astype(np.float32))
+    scores = views.predict(operands, theta)
     np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-4)
     projected = views.spmm(contexts, theta)
     for node in range(len(X)):
@@ -71,9 +89,10 @@ def test_the_reach_of_a_node_is_its_row_of_the_powers_of_the_adjacency(seed, hop
 
 def solve(adjacency, contexts, scales, weights, targets, ridge, theta, steps):
     """Take `steps` conjugate-gradient steps from theta, in place."""
-    state = views.cg_init(adjacency, contexts, scales, weights, targets, ridge, theta)
+    operands = views.Operands(adjacency, views.rows_of(contexts), scales)
+    state = views.cg_init(operands, weights, targets, ridge, theta)
     for _ in range(steps):
-        views.cg_step(adjacency, contexts, scales, weights, ridge, theta, state)
+        views.cg_step(operands, weights, ridge, theta, state)
 
 
 @settings(max_examples=40, deadline=None)
@@ -106,10 +125,11 @@ def test_rows_without_zeros_give_what_sparse_ones_do(seed, width, spare, zeros):
     X[rng.integers(9, size=zeros), rng.integers(width, size=zeros)] = 0.0
     contexts, theta = rows(X), rng.normal(size=(width + spare, 5)).astype(np.float32)
     assert views.full_width(contexts) == (width if (X != 0).all() else 0)
-    np.testing.assert_allclose(views.spmm(contexts, theta), X @ theta[:width], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(views.times(views.rows_of(contexts), theta), X @ theta[:width], rtol=1e-4, atol=1e-4)
     scores = rng.normal(size=(9, 5)).astype(np.float32)
     expected = np.concatenate([X.T @ scores, np.zeros((spare, 5))])
-    np.testing.assert_allclose(views.spmm_t(contexts, scores, width + spare), expected, rtol=1e-4, atol=1e-4)
+    found = views.transposed_times(views.rows_of(contexts), scores, width + spare)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     A_hat = knn.normalized(np.ones((9, 9)) - np.eye(9))
     positive = np.abs(X)  # lengths that cancel have no digits left
     scales = views.unit_scales(rows(A_hat), rows(positive), np.arange(9), np.arange(9), 3, width + spare)

@@ -162,42 +162,52 @@ class RowStore(Part):
         self.count = 0
         self.n_features = 0
         self._indptr = np.zeros(16, np.int64)
-        self._columns = np.zeros(256, np.int32)
-        self._values = np.zeros(256)
+        self._entries: tuple[NDArray[Any], ...] = (np.zeros(256, np.int32), np.zeros(256))  # columns and values
 
     def append(self, row: SparseRow) -> int:
         """Add a row at the end and return its number."""
-        columns, values = row
+        return self._append(*row)
+
+    def _append(self, *parts: NDArray[Any]) -> int:
+        """Add a row with such entries."""
         count = self.count
         start = int(self._indptr[count])
-        stop = start + len(columns)
-        if stop > len(self._columns):
-            self._columns = grown(self._columns, stop, 0)
-            self._values = grown(self._values, stop, 0.0)
+        stop = start + len(parts[0])
+        if stop > len(self._entries[0]):
+            self._entries = tuple(grown(array, stop, 0) for array in self._entries)
         if count + 2 > len(self._indptr):
             self._indptr = grown(self._indptr, count + 2, 0)
-        self._columns[start:stop] = columns
-        self._values[start:stop] = values
+        for array, part in zip(self._entries, parts, strict=True):
+            array[start:stop] = part
         self._indptr[count + 1] = stop
         self.count = count + 1
         return count
 
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """The columns of all entries, and spare ones."""
+        return self._entries[0]
+
+    @property
+    def _values(self) -> NDArray[np.float64]:
+        return self._entries[1]
+
     def __getitem__(self, node: int) -> SparseRow:
         """One row, as a view."""
         entries = slice(self._indptr[node], self._indptr[node + 1])
-        return SparseRow(self._columns[entries], self._values[entries])
+        return SparseRow(self.columns[entries], self._values[entries])
 
     @property
     def rows(self) -> CSR:
         """All rows, as views for kernels."""
         stop = self._indptr[self.count]
-        return CSR(self._indptr[: self.count + 1], self._columns[:stop], self._values[:stop])
+        return CSR(self._indptr[: self.count + 1], self.columns[:stop], self._values[:stop])
 
     def matrix(self, start: int, stop: int) -> sp.csr_matrix:
         """Some of the rows as a copied CSR matrix."""
         indptr = self._indptr[start : stop + 1]
         entries = slice(indptr[0], indptr[-1])
-        parts = (self._values[entries].copy(), self._columns[entries].copy(), (indptr - indptr[0]).astype(np.int32))
+        parts = (self._values[entries].copy(), self.columns[entries].copy(), (indptr - indptr[0]).astype(np.int32))
         return sp.csr_matrix(parts, shape=(stop - start, self.n_features))
 
     def allocate(self, n_arms: int, n_features: int) -> None:
@@ -215,11 +225,11 @@ class RowStore(Part):
         offsets, size = np.cumsum(lengths) - lengths, int(lengths.sum())
         entries = np.repeat(indptr[cut.moved] - offsets, lengths) + np.arange(size)
         start = int(indptr[cut.last]) - size if cut.moves_up else int(indptr[cut.first])
-        for array in (self._columns, self._values):
+        for array in self._entries:
             array[start : start + size] = array[entries]
         self.count = len(nodes)
         if cut.moves_up:
-            self._columns, self._values = self._columns[start:], self._values[start:]
+            self._entries = tuple(array[start:] for array in self._entries)
             self._indptr = indptr[cut.dropped :]
             self._indptr[: len(lengths)] = start + offsets
             self._indptr[: self.count + 1] -= start
@@ -247,7 +257,8 @@ class RowStore(Part):
     def replace(self, rows: CSR) -> None:
         """Take other rows in place of all there are."""
         self.count = len(rows.indptr) - 1
-        self._indptr, self._columns, self._values = rows
+        self._indptr, *entries = rows
+        self._entries = tuple(entries)
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take rows over from a file."""
@@ -258,7 +269,7 @@ class RowStore(Part):
         require(is_array(values, np.float64, int(indptr[-1])), "values do not fit")
         require(self._are_allowed(values).all(), "values are not allowed")
         self.count, self.n_features = n_nodes, n_features
-        self._indptr, self._columns, self._values = indptr, columns, values
+        self._indptr, self._entries = indptr, (columns, values)
 
     def _are_allowed(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.asarray(np.abs(values) <= LARGEST)

@@ -218,11 +218,9 @@ class ViewUCB(BaseAgent):
             require((np.isnan(scores) | (np.abs(scores) <= -ABSENT)).all(), "view scores are not cosines")
 
     def _add_context(self, node: int, neighbors: list[int] | None) -> None:
-        columns, values = self._unit.add(node)
+        row = self._unit.add(node)
         self._graph.add(node, neighbors)
-        theta, projected = self._solver.unit_theta.data, self._solver.projected.data[node]
-        theta = theta.reshape(len(theta), -1)[columns]  # (entries, V·K)
-        projected[...] = (values.astype(np.float32) @ theta).reshape(projected.shape)
+        self._solver.add(node, row)
         if self._fourier is not None:
             self._fourier.add(node)
 
@@ -264,8 +262,9 @@ class ViewUCB(BaseAgent):
                 self._share_among_others(np.array([node]), self._view_weights.probabilities(scores)[None])
         if self._residuals is not None:
             # A labelled row was never scored: all arms were as likely.
-            scores = np.nan_to_num(self._view_scores.data[node, : self._n_graph_views + self.fourier])
-            self._residuals.update(np.array([node]), self._expected(scores[None]))
+            scores = np.nan_to_num(self._view_scores.data[None, node, : self._n_graph_views + self.fourier])
+            expected = self._view_weights.from_logits(self._view_weights.logits(scores))
+            self._residuals.update(np.array([node]), expected)
         if self._ridge is not None:
             self._ridge.learn(example)
 
@@ -330,21 +329,23 @@ class ViewUCB(BaseAgent):
         wanted = np.flatnonzero(wrong if self._residuals is None else has_target)
         if not len(wanted):
             return
-        scores = self._solver.predict()
+        logits = np.empty((len(wanted), len(self._arm_names)))
+        for arms, scores in self._solver.predictions():
+            for first in range(0, len(wanted), EXPECTED_AT_ONCE):
+                some = slice(first, first + EXPECTED_AT_ONCE)
+                logits[some, arms] = self._logits(wanted[some], scores[wanted[some]], arms)
         for first in range(0, len(wanted), EXPECTED_AT_ONCE):
             nodes = wanted[first : first + EXPECTED_AT_ONCE]
-            of_all = scores[nodes]
-            if self._fourier is not None:
-                of_all = np.concatenate([of_all, self._fourier.predict(nodes)[:, None]], axis=1)
-            expected = self._expected(of_all)
+            expected = self._view_weights.from_logits(logits[first : first + EXPECTED_AT_ONCE])
             self._share_among_others(nodes[wrong[nodes]], expected[wrong[nodes]])
             if self._residuals is not None:
                 self._residuals.update(nodes, expected)
 
-    def _expected(self, view_scores: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Probabilities (N, K) by the scores (N, V′, K) of all views but that of residuals."""
-        lacking = ((0, 0), (0, len(self._trust) - view_scores.shape[1]), (0, 0))
-        return self._view_weights.probabilities(np.pad(view_scores, lacking))
+    def _logits(self, nodes: NDArray[np.int64], scores: NDArray[np.float32], arms: slice) -> NDArray[np.float64]:
+        """What all views but that of residuals say of some arms (N, A), by the scores of those over the graph."""
+        if self._fourier is not None:
+            scores = np.concatenate([scores, self._fourier.predict(nodes, arms)[:, None]], axis=1)
+        return self._view_weights.logits(scores, arms)
 
     def _working_nbytes(self, sizes: Sizes) -> float:
         """The fit of the views' weights: their scores twice, and five arrays (N, K)."""

@@ -23,7 +23,9 @@ def fourier_row(
     out: Singles,
 ) -> None:
     """Write the features (F,) of a row; columns beyond the D that have frequencies do not count."""
-    angles = phases.astype(np.float64)
+    angles = np.empty(phases.shape[0])
+    for f in range(angles.shape[0]):
+        angles[f] = phases[f]
     for entry in range(columns.shape[0]):
         if columns[entry] < frequencies.shape[0]:
             value, of_column = values[entry] / bandwidth, frequencies[columns[entry]]
@@ -42,8 +44,8 @@ def fourier_row(
 def fourier_rows(rows: CSR, frequencies: Singles, phases: Singles, bandwidth: float, out: Singles) -> None:
     """Write the features (N, F) of N rows, each as `fourier_row` does."""
     for row in range(rows.indptr.shape[0] - 1):
-        entries = slice(rows.indptr[row], rows.indptr[row + 1])
-        fourier_row(rows.columns[entries], rows.values[entries], frequencies, phases, bandwidth, out[row])
+        start, stop = rows.indptr[row], rows.indptr[row + 1]
+        fourier_row(rows.columns[start:stop], rows.values[start:stop], frequencies, phases, bandwidth, out[row])
 
 
 @kernel
@@ -51,7 +53,8 @@ def taken(rows: Singles, chosen: NDArray[np.int64]) -> Singles:
     """Some rows (N, F), copied while other threads go on: they are megabytes."""
     copied = np.empty((chosen.shape[0], rows.shape[1]), np.float32)
     for i in range(chosen.shape[0]):
-        copied[i] = rows[chosen[i]]
+        for f in range(rows.shape[1]):
+            copied[i, f] = rows[chosen[i], f]
     return copied
 
 
@@ -62,10 +65,11 @@ def squared_distances(rows: CSR, chosen: NDArray[np.int64], dimension: int) -> N
     found, at = np.zeros(count * (count - 1) // 2), 0
     dense = np.zeros(dimension)
     for i in range(count):
+        own = 0.0
         for p in range(rows.indptr[chosen[i]], rows.indptr[chosen[i] + 1]):
             if rows.columns[p] < dimension:
                 dense[rows.columns[p]] = rows.values[p]
-        own = (dense * dense).sum()
+                own += rows.values[p] * rows.values[p]
         for j in range(i + 1, count):
             squared = own
             for p in range(rows.indptr[chosen[j]], rows.indptr[chosen[j] + 1]):
@@ -74,5 +78,7 @@ def squared_distances(rows: CSR, chosen: NDArray[np.int64], dimension: int) -> N
                     squared += (rows.values[p] - x) ** 2 - x * x
             found[at] = max(squared, 0.0)
             at += 1
-        dense[:] = 0.0
+        for p in range(rows.indptr[chosen[i]], rows.indptr[chosen[i] + 1]):
+            if rows.columns[p] < dimension:
+                dense[rows.columns[p]] = 0.0
     return found

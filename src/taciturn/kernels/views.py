@@ -27,6 +27,12 @@ DENSE_WIDTH = 16
 BLOCK = 64
 """So many columns of all contexts are propagated at a time: few enough for the processor's cache."""
 
+PIECE, FEWEST_ARMS = 2**20, 4
+"""Regressions of some arms are solved at a time, so that their scores have about so many entries; of no fewer arms."""
+
+MANY_FEATURES, FEW_ENTRIES = 2**12, 4
+"""Where there are more features, and so many times more than entries of contexts, these are numbered anew."""
+
 SHORTEST = 1e-6
 """A view of contexts at unit length that is shorter says nothing: a context without entries, far from all others."""
 
@@ -46,67 +52,85 @@ def unit_values(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArr
 
 
 @kernel
-def full_width(matrix: CSR) -> int:
-    """How many columns a matrix has whose rows have no zeros, so that its values are those of a dense one; else 0."""
-    count = matrix.indptr.shape[0] - 1
-    width = matrix.indptr[1] - matrix.indptr[0] if count > 0 else 0
-    if width == 0 or matrix.indptr[count] - matrix.indptr[0] != count * width:
+def _full_width(indptr: NDArray[np.int64], columns: NDArray[np.int32]) -> int:
+    """See `full_width`."""
+    count = indptr.shape[0] - 1
+    width = indptr[1] - indptr[0] if count > 0 else 0
+    if width == 0 or indptr[count] - indptr[0] != count * width:
         return 0
     for i in range(count):
-        stop = matrix.indptr[i + 1]
-        if stop - matrix.indptr[i] != width or matrix.columns[stop - 1] != width - 1:
+        stop = indptr[i + 1]
+        if stop - indptr[i] != width or columns[stop - 1] != width - 1:
             return 0
-    return width
+    return int(width)
 
 
-@kernel
-def _full_width_of(matrix: CSR, rows: NDArray[np.int64]) -> int:
-    """As `full_width`, of some rows."""
-    width = 0
-    for i in range(rows.shape[0]):
-        start, stop = matrix.indptr[rows[i]], matrix.indptr[rows[i] + 1]
-        if stop == start or (i > 0 and stop - start != width) or matrix.columns[stop - 1] != stop - start - 1:
-            return 0
-        width = stop - start
-    return width
+def full_width(matrix: CSR) -> int:
+    """How many columns a matrix has whose rows have no zeros, so that its values are those of a dense one; else 0."""
+    return _full_width(matrix.indptr, matrix.columns)
 
 
 @fast_kernel
 def spmm(matrix: CSR, dense: Singles) -> Singles:
     """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U)."""
-    width, count = full_width(matrix), matrix.indptr.shape[0] - 1
-    if width >= DENSE_WIDTH:
-        values = matrix.values[: count * width].astype(np.float32).reshape(count, width)
-        return np.asarray(np.dot(values, np.ascontiguousarray(dense[:width])))
     out = np.zeros((matrix.indptr.shape[0] - 1, dense.shape[1]), np.float32)
     for i in range(out.shape[0]):
-        row = out[i]
         for p in range(matrix.indptr[i], matrix.indptr[i + 1]):
-            value, other = np.float32(matrix.values[p]), dense[matrix.columns[p]]
-            for u in range(row.shape[0]):
-                row[u] += value * other[u]
+            value, c = matrix.values[p], matrix.columns[p]
+            for u in range(out.shape[1]):
+                out[i, u] += value * dense[c, u]
     return out
 
 
 @fast_kernel
-def spmm_t(matrix: CSR, dense: Singles, rows: int) -> Singles:
-    """Return ``matrixᵀ · dense`` (rows, U) for a sparse matrix (N, rows) and a dense one (N, U)."""
-    out = np.zeros((rows, dense.shape[1]), np.float32)
-    width, count = full_width(matrix), matrix.indptr.shape[0] - 1
-    if width >= DENSE_WIDTH:
-        values = matrix.values[: count * width].astype(np.float32).reshape(count, width)
-        out[:width] = np.dot(values.T, np.ascontiguousarray(dense))
-        return out
+def spmm_t(matrix: CSR, dense: Singles, out: Singles) -> None:
+    """Add ``matrixᵀ · dense`` to ``out`` (M, U) for a sparse matrix (N, M) and a dense one (N, U)."""
     for i in range(dense.shape[0]):
-        row = dense[i]
         for p in range(matrix.indptr[i], matrix.indptr[i + 1]):
-            value, other = np.float32(matrix.values[p]), out[matrix.columns[p]]
-            for u in range(row.shape[0]):
-                other[u] += value * row[u]
+            value, c = matrix.values[p], matrix.columns[p]
+            for u in range(dense.shape[1]):
+                out[c, u] += value * dense[i, u]
+
+
+class Rows(NamedTuple):
+    """X (T, D) in single precision, for products with it."""
+
+    sparse: CSR
+    dense: Singles | None  # (T, W): the first W columns, where rows have these and no zeros
+
+
+def rows_of(sparse: CSR) -> Rows:
+    """Rows for products: those without zeros go through BLAS, if they have some columns."""
+    width, count = full_width(sparse), len(sparse.indptr) - 1
+    dense = sparse.values[: count * width].reshape(count, width) if width >= DENSE_WIDTH else None
+    return Rows(sparse, dense)
+
+
+def times(contexts: Rows, theta: Singles) -> Singles:
+    """``X · θ`` (T, U) for θ (D, U)."""
+    if contexts.dense is None:
+        return spmm(contexts.sparse, theta)
+    return np.asarray(contexts.dense @ theta[: contexts.dense.shape[1]])
+
+
+def transposed_times(contexts: Rows, scores: Singles, dimension: int) -> Singles:
+    """``Xᵀ · scores`` (D, U) for scores (T, U)."""
+    out = np.zeros((dimension, scores.shape[1]), np.float32)
+    if contexts.dense is None:
+        spmm_t(contexts.sparse, scores, out)
+    else:
+        np.matmul(contexts.dense.T, scores, out=out[: contexts.dense.shape[1]])
     return out
 
 
-@fast_kernel
+class Operands(NamedTuple):
+    """The features of all views: ``f_iv = scales_iv (Â^v X)_i``."""
+
+    adjacency: CSR
+    contexts: Rows
+    scales: Singles  # (T, V), those of `unit_scales`
+
+
 def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
     """Multiply the K columns of view v by ``Â^v``, in place; ``columns`` is (T, V·K).
 
@@ -117,33 +141,24 @@ def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
         columns[:, v * arms :] = spmm(adjacency, np.ascontiguousarray(columns[:, v * arms :]))
 
 
-@fast_kernel
-def predict(adjacency: CSR, contexts: CSR, scales: Singles, theta: Singles) -> Singles:
-    """Return the scores ``f_ivᵀθ_vk`` (T, V·K); ``scales`` (T, V) are those of `unit_scales`."""
-    views = scales.shape[1]
-    arms = theta.shape[1] // views
-    scores = spmm(contexts, theta)
-    _apply_hops(adjacency, scores, views)
-    for i in range(scores.shape[0]):
-        for v in range(views):
-            for k in range(arms):
-                scores[i, v * arms + k] *= scales[i, v]
+def predict(of: Operands, theta: Singles) -> Singles:
+    """Return the scores ``f_ivᵀθ_vk`` (T, V·K) for θ (D, V·K)."""
+    views = of.scales.shape[1]
+    scores = times(of.contexts, theta)
+    _apply_hops(of.adjacency, scores, views)
+    by_view = scores.reshape(len(scores), views, -1)
+    by_view *= of.scales[:, :, None]
     return scores
 
 
-@fast_kernel
-def adjoint(
-    adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, scores: Singles, dimension: int
-) -> Singles:
+def adjoint(of: Operands, weights: Singles, scores: Singles, dimension: int) -> Singles:
     """Return ``Σ_i m_ik · scores_ivk · f_iv`` (D, V·K), the adjoint of `predict`; overwrites ``scores`` (T, V·K)."""
-    views = scales.shape[1]
-    arms = weights.shape[1]
-    for i in range(scores.shape[0]):
-        for v in range(views):
-            for k in range(arms):
-                scores[i, v * arms + k] *= scales[i, v] * weights[i, k]
-    _apply_hops(adjacency, scores, views)  # Â is symmetric
-    return spmm_t(contexts, scores, dimension)
+    views = of.scales.shape[1]
+    by_view = scores.reshape(len(scores), views, -1)
+    by_view *= of.scales[:, :, None]
+    by_view *= weights[:, None]
+    _apply_hops(of.adjacency, scores, views)  # Â is symmetric
+    return transposed_times(of.contexts, scores, dimension)
 
 
 @fast_kernel
@@ -164,62 +179,122 @@ class CGState(NamedTuple):
     residual_norm2: Singles
 
 
-@fast_kernel
-def cg_init(
-    adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, targets: Singles, ridge: float, theta: Singles
-) -> CGState:
+def pieces(arms: int, entries: int) -> list[slice]:
+    """Slices of K arms, of which each has so many entries in an array: what is made of a piece is small."""
+    size = max(PIECE // max(entries, 1), FEWEST_ARMS)
+    return [slice(first, min(first + size, arms)) for first in range(0, arms, size)]
+
+
+def piece_of(array: Singles, arms: slice) -> Singles:
+    """The columns (N, V·A) of some of the arms of an array (N, V, K): itself where these are all, else a copy."""
+    return np.ascontiguousarray(array[:, :, arms]).reshape(len(array), -1)
+
+
+def cg_init(of: Operands, weights: Singles, targets: Singles, ridge: float, theta: Singles) -> CGState:
     """Return the state at ``theta`` (D, V·K), from which `cg_step` starts: ``r = b − Aθ``, ``p = r``.
 
     In the columns of view v and arm k, ``A = Σ_i m_ik f_iv f_ivᵀ + λI`` and ``b = Σ_i m_ik q_ik f_iv``; ``weights``
     (T, K) is m, ``targets`` (T, K) is q and ``ridge`` is λ.
     """
-    dimension, views = theta.shape[0], scales.shape[1]
-    repeated_targets = np.empty((targets.shape[0], theta.shape[1]), np.float32)
-    for i in range(targets.shape[0]):
-        for v in range(views):
-            for k in range(targets.shape[1]):
-                repeated_targets[i, v * targets.shape[1] + k] = targets[i, k]
-    r = adjoint(adjacency, contexts, scales, weights, repeated_targets, dimension)
-    scores = predict(adjacency, contexts, scales, theta)
-    r -= adjoint(adjacency, contexts, scales, weights, scores, dimension) + np.float32(ridge) * theta
+    dimension, views = len(theta), of.scales.shape[1]
+    r = adjoint(of, weights, np.tile(targets, views), dimension)
+    Atheta = adjoint(of, weights, predict(of, theta), dimension)
+    Atheta += np.float32(ridge) * theta
+    r -= Atheta
     return CGState(r, r.copy(), _column_dots(r, r))
 
 
+def cg_step(of: Operands, weights: Singles, ridge: float, theta: Singles, state: CGState) -> None:
+    """Take one conjugate-gradient step in every column; updates ``theta`` (D, V·K) and ``state`` in place."""
+    Ap = adjoint(of, weights, predict(of, state.direction), len(theta))
+    _advance(theta, *state, Ap, np.float32(ridge))
+
+
 @fast_kernel
-def cg_step(
-    adjacency: CSR, contexts: CSR, scales: Singles, weights: Singles, ridge: float, theta: Singles, state: CGState
-) -> None:
-    """Take one conjugate-gradient step in every column; updates ``theta`` (D, V·K) and ``state`` in place.
+def _advance(theta: Singles, r: Singles, p: Singles, residual_norm2: Singles, Ap: Singles, ridge: np.float32) -> None:
+    """The rest of `cg_step` once ``Ap`` without λp is known, which is overwritten.
 
     The step length is 0 in a column with ``pᵀAp = 0``: p is zero there, because r is.
     """
-    r, p, residual_norm2 = state
-    scores = predict(adjacency, contexts, scales, p)
-    Ap = adjoint(adjacency, contexts, scales, weights, scores, theta.shape[0]) + np.float32(ridge) * p
-    pAp = _column_dots(p, Ap)
-    alpha = np.zeros_like(residual_norm2)
-    for u in range(residual_norm2.shape[0]):
-        if pAp[u] > 0.0:
-            alpha[u] = residual_norm2[u] / pAp[u]
-    theta += alpha * p
-    r -= alpha * Ap
-    new_norm2 = _column_dots(r, r)
-    for u in range(residual_norm2.shape[0]):
-        beta = new_norm2[u] / residual_norm2[u] if residual_norm2[u] > 0.0 else np.float32(0.0)
+    dimension, width = theta.shape
+    for d in range(dimension):
+        for u in range(width):
+            Ap[d, u] += ridge * p[d, u]
+    alpha, new_norm2 = _column_dots(p, Ap), np.zeros(width, np.float32)
+    for u in range(width):
+        alpha[u] = residual_norm2[u] / alpha[u] if alpha[u] > 0.0 else np.float32(0.0)
+    for d in range(dimension):
+        for u in range(width):
+            theta[d, u] += alpha[u] * p[d, u]
+            r[d, u] -= alpha[u] * Ap[d, u]
+            new_norm2[u] += r[d, u] * r[d, u]
+    beta = alpha
+    for u in range(width):
+        beta[u] = new_norm2[u] / residual_norm2[u] if residual_norm2[u] > 0.0 else np.float32(0.0)
         residual_norm2[u] = new_norm2[u]
-        for d in range(p.shape[0]):
-            p[d, u] = r[d, u] + beta * p[d, u]
+    for d in range(dimension):
+        for u in range(width):
+            p[d, u] = r[d, u] + beta[u] * p[d, u]
 
 
-@fast_kernel
+@kernel
+def _full_width_of(matrix: CSR, rows: NDArray[np.int64]) -> int:
+    """As `full_width`, of some rows."""
+    width = 0
+    for i in range(rows.shape[0]):
+        start, stop = matrix.indptr[rows[i]], matrix.indptr[rows[i] + 1]
+        if stop == start or (i > 0 and stop - start != width) or matrix.columns[stop - 1] != stop - start - 1:
+            return 0
+        width = stop - start
+    return width
+
+
+@kernel
+def _taken(matrix: CSR, rows: NDArray[np.int64]) -> tuple[CSR, int]:
+    """Some rows of a matrix, with columns renumbered as they come, and how many of these there are.
+
+    The numbers are in a table with room to spare, at the place that a hash of the column says or the next free one.
+    """
+    indptr, size, n_columns = np.zeros(rows.shape[0] + 1, np.int64), 2, 0
+    for i in range(rows.shape[0]):
+        indptr[i + 1] = indptr[i] + matrix.indptr[rows[i] + 1] - matrix.indptr[rows[i]]
+    while size < 2 * indptr[-1]:
+        size *= 2
+    columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+    known, numbers = np.full(size, -1, np.int32), np.empty(size, np.int32)
+    for i in range(rows.shape[0]):
+        start = matrix.indptr[rows[i]] - indptr[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            column = matrix.columns[start + p]
+            place = ((np.int64(column) * 0x9E3779B1) >> 7) & (size - 1)
+            while known[place] != column and known[place] >= 0:
+                place = (place + 1) & (size - 1)
+            if known[place] < 0:
+                known[place], numbers[place] = column, n_columns
+                n_columns += 1
+            columns[p], values[p] = numbers[place], matrix.values[start + p]
+    return CSR(indptr, columns, values), n_columns
+
+
 def unit_scales(
     adjacency: CSR, contexts: CSR, members: NDArray[np.int64], nodes: NDArray[np.int64], views: int, dimension: int
 ) -> Singles:
     """Return ``1/‖(Â^v X)_i‖`` (N, V) for each of `nodes` (N,) and each view; 0 where a view has hardly any length.
 
-    Row i of X is row ``members[i]`` of `contexts`. Row i of Â^v is kept as a dense ``row`` (T,) whose nonzeros are at
-    ``support[:size]``.
+    Row i of X is row ``members[i]`` of `contexts`.
     """
+    entries = int((contexts.indptr[members + 1] - contexts.indptr[members]).sum())
+    if dimension > MANY_FEATURES and FEW_ENTRIES * entries < dimension:  # arrays of that length would cost more
+        contexts, dimension = _taken(contexts, members)
+        members = np.arange(len(members))
+    return _unit_scales(adjacency, contexts, members, nodes, views, dimension)
+
+
+@fast_kernel
+def _unit_scales(
+    adjacency: CSR, contexts: CSR, members: NDArray[np.int64], nodes: NDArray[np.int64], views: int, dimension: int
+) -> Singles:
+    """See `unit_scales`. Row i of Â^v is kept as a dense ``row`` (T,) whose nonzeros are at ``support[:size]``."""
     count = adjacency.indptr.shape[0] - 1
     scales = np.zeros((nodes.shape[0], views), np.float32)
     row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
@@ -262,13 +337,20 @@ def unit_scales(
 
 
 @fast_kernel
+def _add_squares(columns: Singles, norms2: NDArray[np.float64], view: int) -> None:
+    """Add the squared lengths of rows (T, C) to a column of ``norms2`` (T, V)."""
+    for i in range(columns.shape[0]):
+        for c in range(columns.shape[1]):
+            norms2[i, view] += columns[i, c] * columns[i, c]
+
+
 def all_unit_scales(adjacency: CSR, contexts: CSR, views: int) -> Singles:
     """Return what `unit_scales` does of all nodes (T, V), for contexts without zeros (see `full_width`).
 
     The views of some columns at a time are multiplied by Â; followed one by one, nodes would be visited by all whose
     view they are in.
     """
-    count, width = adjacency.indptr.shape[0] - 1, full_width(contexts)
+    count, width = len(adjacency.indptr) - 1, full_width(contexts)
     values = contexts.values[: count * width].reshape(count, width)
     norms2 = np.zeros((count, views))
     for first in range(0, width, BLOCK):
@@ -276,15 +358,9 @@ def all_unit_scales(adjacency: CSR, contexts: CSR, views: int) -> Singles:
         for v in range(views):
             if v > 0:
                 columns = spmm(adjacency, columns)
-            for i in range(count):
-                for c in range(columns.shape[1]):
-                    norms2[i, v] += columns[i, c] * columns[i, c]
-    scales = np.zeros((count, views), np.float32)
-    for i in range(count):
-        for v in range(views):
-            if norms2[i, v] > SHORTEST * SHORTEST:
-                scales[i, v] = 1.0 / np.sqrt(norms2[i, v])
-    return scales
+            _add_squares(columns, norms2, v)
+    is_long = norms2 > SHORTEST * SHORTEST
+    return np.sqrt(np.divide(1.0, norms2, out=np.zeros_like(norms2), where=is_long)).astype(np.float32)
 
 
 @fast_kernel
@@ -329,7 +405,7 @@ def reach(adjacency: CSR, node: int, hops: int) -> Singles:
 def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Singles:
     """Return ``(Â^v X θ_vk)_node`` (V, K) from ``projected = X θ`` (T, V·K); not scaled to unit length.
 
-    Row `node` of Â^v is kept as in `unit_scales`.
+    Row `node` of Â^v is kept as in `_unit_scales`.
     """
     count, arms = projected.shape[0], projected.shape[1] // views
     row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
@@ -348,11 +424,12 @@ def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Single
 
 
 def combine(view_scores: Singles, beta: NDArray[np.float64], bias: NDArray[np.float64], *, exclusive: bool) -> Any:
-    """Probabilities of the arms (…, K) from the scores of the views (…, V, K): ``softmax(Σ_v β_v s_v + b)``.
+    """Probabilities of the arms (…, K) from the scores of the views (…, V, K), by the logits ``Σ_v β_v s_v + b``."""
+    return probabilities(np.einsum("v,...vk->...k", beta, view_scores) + bias, exclusive=exclusive)
 
-    Where arms are right or wrong on their own (not `exclusive`), the logistic function in place of softmax.
-    """
-    logits = np.einsum("v,...vk->...k", beta, view_scores) + bias
+
+def probabilities(logits: NDArray[np.float64], *, exclusive: bool) -> Any:
+    """Softmax of logits (…, K); where arms are right or wrong on their own (not `exclusive`), the logistic function."""
     if not exclusive:
         return 1.0 / (1.0 + np.exp(-np.clip(logits, -500, 500)))
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))

@@ -1,18 +1,19 @@
 """The ridge regressions of all views, solved by conjugate gradients in steps that can be deferred and saved."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.fourier_view import FourierView, centered
+from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Array, Part, Sizes, is_array, require
-from taciturn.agents.table import NodeTable, RowStore
+from taciturn.agents.parts.unit_rows import UnitRows
+from taciturn.agents.table import NodeTable
+from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import views
-from taciturn.kernels.csr import CSR
 
 CG_STEPS = 4
 """Steps of conjugate gradients in a solve, which starts from the solution before."""
@@ -68,7 +69,7 @@ class CGSolver(Part):
     def __init__(
         self,
         table: NodeTable,
-        contexts: RowStore,
+        contexts: UnitRows,
         graph: NodeGraph,
         targets: Array,
         weights: Array,
@@ -96,6 +97,13 @@ class CGSolver(Part):
         self._scaled_to = 0  # contexts before this one have been rescaled in this solve
         self._stage = 0
         self._cg: views.CGState | None = None
+
+    def add(self, node: int, row: SparseRow) -> None:
+        """A context has come, which is such a row at unit length."""
+        theta, projected = _flat(self.unit_theta), self.projected.data[node]
+        if len(row.columns) < len(theta):
+            theta = theta[row.columns]  # (entries, V·K)
+        projected[...] = (row.values.astype(np.float32) @ theta).reshape(projected.shape)
 
     # A solve.
 
@@ -139,20 +147,47 @@ class CGSolver(Part):
         elif self._stage < first_cg:
             self._preparations[self._stage - 1]()
         elif self._stage == first_cg:
-            weights, targets = self._rows_of(self._weights), centered(self._rows_of(self._targets), self._means)
-            self._cg = views.cg_init(*self._operands(), weights, targets, self._ridge, self._used(self._theta))
+            self._begin()
             if self._fourier is not None:
                 self._fourier.begin()
         elif self._cg is not None and self._stage <= first_cg + CG_STEPS:
-            weights, theta = self._rows_of(self._weights), self._used(self._theta)
-            views.cg_step(*self._operands(), weights, self._ridge, theta, self._cg)
-            self._theta.data[:, : self.n_used] = theta.reshape(len(theta), self.n_used, -1)
+            self._step(self._cg)
             if self._fourier is not None:
                 self._fourier.step()
         else:
             self._publish()
             return
         self._stage += 1
+
+    def _begin(self) -> None:
+        """Start conjugate gradients from the last solution."""
+        of, theta = self._operands(), self._theta.data[:, : self.n_used]
+        residual, norm2 = np.empty_like(theta, order="C"), np.empty(theta.shape[1:], np.float32)
+        for arms in self._pieces():
+            targets = self._rows_of(self._targets)[:, arms]
+            targets = targets if self._means is None else (targets - self._means.data[arms]).astype(np.float32)
+            weights, columns = self._rows_of(self._weights)[:, arms], views.piece_of(theta, arms)
+            begun = views.cg_init(of, weights, targets, self._ridge, columns)
+            residual[:, :, arms] = begun.residual.reshape(len(theta), self.n_used, -1)
+            norm2[:, arms] = begun.residual_norm2.reshape(self.n_used, -1)
+        residual = residual.reshape(len(theta), -1)
+        self._cg = views.CGState(residual, residual.copy(), norm2.reshape(-1))
+
+    def _step(self, cg: views.CGState) -> None:
+        """One step of conjugate gradients."""
+        of, theta = self._operands(), self._theta.data[:, : self.n_used]
+        parts = theta, *(part.reshape(-1, *theta.shape[1:]) for part in cg)
+        for arms in self._pieces():
+            columns, *state = pieces = [views.piece_of(part, arms) for part in parts]
+            state[-1] = state[-1].reshape(-1)
+            views.cg_step(of, self._rows_of(self._weights)[:, arms], self._ridge, columns, views.CGState(*state))
+            for part, piece in zip(parts, pieces, strict=True):
+                if not np.may_share_memory(part, piece):
+                    part[:, :, arms] = piece.reshape(len(part), self.n_used, -1)
+
+    def _pieces(self) -> list[slice]:
+        """Arms that are solved together."""
+        return views.pieces(self._theta.data.shape[2], self._contexts.count * self.n_used)
 
     def _use(self, n_views: int) -> None:
         """Solve and score the first so many views from now on; those that come back need scales."""
@@ -181,38 +216,36 @@ class CGSolver(Part):
 
     def _publish(self) -> None:
         """Use the solved θ for scoring from now on."""
-        lengths = np.linalg.norm(self._theta.data, axis=0)
-        self.unit_theta.data = np.asarray(self._theta.data / np.where(lengths > 0, lengths, 1.0), np.float32)
-        self.unit_theta.data[:, self.n_used :] = 0.0
-        unit = _flat(self.unit_theta)
-        projected = self._rows_of(self.projected)
-        projected[...] = views.spmm(self._float32_rows(), unit).reshape(projected.shape)
+        used, unit = self._theta.data[:, : self.n_used], self.unit_theta.data
+        lengths = np.linalg.norm(used, axis=0)
+        np.divide(used, np.where(lengths > 0, lengths, np.float32(1.0)), out=unit[:, : self.n_used])
+        unit[:, self.n_used :] = 0.0
+        self._project()
         if self._fourier is not None:
             self._fourier.publish()
         self._stage, self._cg, self.solved_at = 0, None, self._contexts.count
 
-    def predict(self) -> NDArray[np.float32]:
-        """The scores of the published θ at all contexts (T, V, K), over the graph as it is now."""
-        scores = views.predict(*self._operands(), self._used(self.unit_theta))
-        scores = scores.reshape(len(scores), self.n_used, -1)
-        if self.n_used == self._n_views:
-            return scores  # not copied: there may be many arms
-        return np.pad(scores, ((0, 0), (0, self._n_views - self.n_used), (0, 0)))
+    def _project(self) -> None:
+        """``projected`` of all contexts, by θ as published."""
+        contexts, projected = views.rows_of(self._contexts.singles), self._rows_of(self.projected)
+        for arms in self._pieces():
+            found = views.times(contexts, views.piece_of(self.unit_theta.data, arms))
+            projected[:, :, arms] = found.reshape(len(found), self._n_views, -1)
 
-    def _float32_rows(self) -> CSR:
-        contexts = self._contexts.rows
-        return contexts._replace(values=contexts.values.astype(np.float32))
+    def predictions(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """The scores of the published θ at all contexts (T, V, A), over the graph as it is now, of A arms at a time."""
+        of, unused = self._operands(), self._n_views - self.n_used
+        for arms in self._pieces():
+            scores = views.predict(of, views.piece_of(self.unit_theta.data[:, : self.n_used], arms))
+            by_view = scores.reshape(len(scores), self.n_used, -1)
+            yield arms, np.pad(by_view, ((0, 0), (0, unused), (0, 0))) if unused else by_view
 
     def _rows_of(self, column: Array) -> NDArray[np.float32]:
         return column.data[: self._contexts.count]
 
-    def _operands(self) -> tuple[CSR, CSR, NDArray[np.float32]]:
+    def _operands(self) -> views.Operands:
         scales = np.ascontiguousarray(self._rows_of(self.scales)[:, : self.n_used])
-        return self._graph.adjacency, self._float32_rows(), scales
-
-    def _used(self, theta: Array) -> NDArray[np.float32]:
-        """The columns of the views that are used (D, n_used · K): θ itself where all are, else a copy."""
-        return np.ascontiguousarray(theta.data[:, : self.n_used]).reshape(len(theta.data), -1)
+        return views.Operands(self._graph.adjacency, views.rows_of(self._contexts.singles), scales)
 
     # Growth and files.
 
@@ -235,8 +268,7 @@ class CGSolver(Part):
         unit = _flat(self.unit_theta)
         lengths = np.linalg.norm(unit, axis=0)
         unit /= np.where(lengths > LONGEST, lengths, 1.0)
-        projected = self._rows_of(self.projected)
-        projected[...] = views.spmm(self._float32_rows(), _flat(self.unit_theta)).reshape(projected.shape)
+        self._project()
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
         """Adjust the numbers of contexts to those that are left."""

@@ -178,9 +178,9 @@ class FourierView(Part):
         """The cosines ``φᵀθ_k / ‖θ_k‖`` (K,) of a context."""
         return np.asarray(self._features.data[node] @ self._unit_theta.data)
 
-    def predict(self, nodes: NDArray[np.int64]) -> Singles:
-        """The same for many contexts (N, K)."""
-        return np.asarray(self._features.data[nodes] @ self._unit_theta.data)
+    def predict(self, nodes: NDArray[np.int64], arms: slice) -> Singles:
+        """The same for many contexts and some arms (N, A)."""
+        return np.asarray(self._features.data[nodes] @ self._unit_theta.data[:, arms])
 
     # Growth and files.
 

@@ -13,7 +13,9 @@ from taciturn.kernels.csr import CSR
 
 
 class UnitRows(RowStore):
-    """The contexts at unit length; one without entries stays as it is.
+    """The contexts at unit length, in double and in single precision; one without entries stays as it is.
+
+    Columns are those of the contexts, and not held again.
 
     Arguments:
         contexts: the contexts.
@@ -23,13 +25,29 @@ class UnitRows(RowStore):
     def __init__(self, contexts: RowStore, first: float = 1.0) -> None:
         super().__init__()
         self._of, self._first = contexts, first
+        self._entries = (np.zeros(256), np.zeros(256, np.float32))  # values in double and in single precision
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """Those of the contexts."""
+        return self._of.columns
+
+    @property
+    def _values(self) -> NDArray[np.float64]:
+        return self._entries[0]
+
+    @property
+    def singles(self) -> CSR:
+        """All rows in single precision."""
+        indptr, columns, values = self.rows
+        return CSR(indptr, columns, self._entries[1][: len(values)])
 
     def add(self, node: int) -> SparseRow:
         """Append the row of a context that has come, and return it."""
         columns, values = self._of[node]
-        row = SparseRow(columns, self._unit_values(CSR(np.array([0, len(values)]), columns, values)))
-        self.append(row)
-        return row
+        units = self._unit_values(CSR(np.array([0, len(values)]), columns, values))
+        self._append(units, units)
+        return SparseRow(columns, units)
 
     def _unit_values(self, rows: CSR) -> NDArray[np.float64]:
         values = rows.values if self._first == 1.0 else np.where(rows.columns == 0, self._first, 1.0) * rows.values
@@ -45,4 +63,5 @@ class UnitRows(RowStore):
 
     def _remake(self, n_features: int) -> None:
         self.n_features, rows = n_features, self._of.rows
-        self.replace(CSR(rows.indptr.copy(), rows.columns.copy(), self._unit_values(rows)))
+        self.count, self._indptr, units = len(rows.indptr) - 1, rows.indptr.copy(), self._unit_values(rows)
+        self._entries = units, units.astype(np.float32)

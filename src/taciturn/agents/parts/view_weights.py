@@ -77,7 +77,16 @@ class ViewWeights(Part):
 
     def probabilities(self, view_scores: NDArray[np.float32]) -> Floats:
         """(…, K) for scores (…, V, K)."""
-        return np.asarray(views.combine(view_scores, self.beta.data, self.bias.data, exclusive=self._exclusive))
+        return self.from_logits(self.logits(view_scores))
+
+    def logits(self, view_scores: NDArray[np.float32], arms: slice = slice(None)) -> Floats:
+        """``Σ_v β_v s_v + b`` of some arms (…, A) for scores (…, V′, A); views that lack at the end score 0."""
+        beta = self.beta.data[: view_scores.shape[-2]]
+        return np.asarray(np.einsum("v,...vk->...k", beta, view_scores) + self.bias.data[arms])
+
+    def from_logits(self, logits: Floats) -> Floats:
+        """Probabilities (…, K) for logits of all arms (…, K)."""
+        return np.asarray(views.probabilities(logits, exclusive=self._exclusive))
 
     def refit(self, answers: Answered) -> None:
         """A few damped Newton steps on the answers."""
@@ -217,10 +226,10 @@ class IndependentWeights(ViewWeights):
         require(all((array >= 0).all() for array in informations), "an information is negative")
         require(abs(self._common) <= 100 and 0 < self._dispersion <= 1e3, "the dispersion is not sound")
 
-    def probabilities(self, view_scores: NDArray[np.float32]) -> Floats:
-        """Expected rewards (…, K) for scores (…, V, K)."""
-        bias = self._common + self.bias.data
-        return np.asarray(views.combine(view_scores, self.beta.data, bias, exclusive=False))
+    def logits(self, view_scores: NDArray[np.float32], arms: slice = slice(None)) -> Floats:
+        """``c + b + Σ_v β_v s_v``; see `ViewWeights.logits`."""
+        beta = self.beta.data[: view_scores.shape[-2]]
+        return np.asarray(np.einsum("v,...vk->...k", beta, view_scores) + (self._common + self.bias.data[arms]))
 
     def errors(self, view_scores: NDArray[np.float32]) -> Floats:
         """Standard errors of the expected rewards (K,) for scores (V, K)."""
