@@ -89,7 +89,8 @@ def compare_on(name, goal):
 
 
 def fresh(data, *, one_right_arm):
-    return taciturn.make("linucb", arms=data.arms, alpha=ALPHA, ridge=RIDGE, one_right_arm=one_right_arm, seed=SEED)
+    own = {"alpha": ALPHA, "ridge": RIDGE, "scaling": "none"}  # rows as they are, as the others take them
+    return taciturn.make("linucb", arms=data.arms, one_right_arm=one_right_arm, seed=SEED, **own)
 
 
 def run(data, stream, *, one_right_arm, steps):
