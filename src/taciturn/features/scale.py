@@ -237,8 +237,7 @@ class Scaler:
 
     def scaled_rows(self, rows: CSR, ids: NDArray[np.int64]) -> CSR:
         """Many rows in slots; those of an id before the first with bins have none."""
-        first, before = int(np.searchsorted(ids, self.binned_from)), self._layout._replace(bins=NO_BINS)
-        return CSR(*scale.scale_rows(self._state, before, self._layout, first, rows))
+        return scale.scale_rows(self._state, self._layout, int(np.searchsorted(ids, self.binned_from)), rows)
 
     # Moments.
 

@@ -37,6 +37,11 @@ def kernel(function: Function) -> Function:
     return cast("Function", numba.njit(**options(function))(function))
 
 
+def inlined_kernel(function: Function) -> Function:
+    """Compile as lines of the kernel that calls it, with that kernel's semantics: it takes no time of its own."""
+    return cast("Function", numba.njit(inline="always", **options(function))(function))
+
+
 def fast_kernel(function: Function) -> Function:
     """Compile with fused multiply-add and reordered sums, which vectorize; NaN and infinity keep their meaning."""
     flags = {"contract", "reassoc", "nsz"}
@@ -45,7 +50,7 @@ def fast_kernel(function: Function) -> Function:
 
 def options(function: Callable[..., object]) -> dict[str, Any]:
     """The options of every kernel."""
-    return {"cache": can_cache(function), "nogil": True, "error_model": "numpy"}
+    return {"cache": can_cache(function), "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 _CACHED_FOLDERS: dict[Path, bool] = {}

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.jit import kernel
+from taciturn.kernels.jit import inlined_kernel, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,197 +57,262 @@ class Layout(NamedTuple):
 @kernel
 def observe(state: ScaleState, columns: Columns, values: Floats, sign: int) -> None:
     """Count a row in (`sign` 1) or out (−1) of the moments; in place."""
+    is_number, present, missing, origin, total, squares = state[:6]
     for entry in range(columns.shape[0]):
         j = columns[entry]
-        if not state.is_number[j]:
+        if not is_number[j]:
             continue
         x = values[entry]
         if np.isnan(x):
-            state.missing[j] += sign
+            missing[j] += sign
             continue
-        if state.present[j] == 0 and sign > 0:
-            state.origin[j] = x
-            state.total[j] = 0.0
-            state.squares[j] = 0.0
-        state.present[j] += sign
-        difference = x - state.origin[j]
-        state.total[j] += sign * difference
-        state.squares[j] += sign * difference * difference
+        if present[j] == 0 and sign > 0:
+            origin[j] = x
+            total[j] = 0.0
+            squares[j] = 0.0
+        present[j] += sign
+        difference = x - origin[j]
+        total[j] += sign * difference
+        squares[j] += sign * difference * difference
 
 
-@kernel
 def absent_columns(columns: Columns, wanted: Columns) -> Columns:
     """Those of some columns (rising) that a row does not have."""
-    missing = np.empty(wanted.shape[0], np.int32)
-    count, entry = 0, 0
-    for j in wanted:
-        while entry < columns.shape[0] and columns[entry] < j:
-            entry += 1
-        if entry == columns.shape[0] or columns[entry] != j:
-            missing[count] = j
-            count += 1
-    return missing[:count]
+    return wanted[~np.isin(wanted, columns)]
 
 
-@kernel
-def _is_new(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> bool:
-    """Whether a row needs slots or units that there are not yet."""
-    for entry in range(columns.shape[0]):
-        j, x = columns[entry], values[entry]
-        if state.is_number[j]:
-            if np.isnan(x):
-                if state.flag[j] < 0:
-                    return True
-            elif state.inverse[j] == 0.0 and (x != state.mean[j] or state.present[j] == 0):
-                return True
-    return bool(absent_columns(columns, layout.watched).shape[0] > 0)
+def take_row(
+    state: ScaleState, layout: Layout, columns: Columns, values: Floats, most: float
+) -> tuple[bool, Columns, Floats, Columns, Floats]:
+    """Whether a row has something new, the row with outliers at their bound, and, if nothing is new, its scaled row."""
+    rows = CSR(np.array([0, len(columns)]), columns, values)
+    is_new, raw, made = _scale(state, layout, 0, rows, most, True)
+    return is_new, *_only_row(raw), *_only_row(made)
 
 
-@kernel
-def _bounded(
-    state: ScaleState, far_zeros: Columns, columns: Columns, values: Floats, most: float
-) -> tuple[Columns, Floats]:
-    """The row with each number at most `most` of its units from its mean; a zero that is not becomes an entry."""
-    zeros = absent_columns(columns, far_zeros)
-    if zeros.shape[0]:
-        both = np.concatenate((columns, zeros))
-        order = np.argsort(both)
-        columns, values = both[order], np.concatenate((values, np.zeros(zeros.shape[0])))[order]
-    bounded = values.copy()
-    for entry in range(columns.shape[0]):
-        j = columns[entry]
-        if state.is_number[j] and state.inverse[j] > 0.0:
-            reach = most / state.inverse[j]
-            if values[entry] > state.mean[j] + reach:
-                bounded[entry] = state.mean[j] + reach
-            elif values[entry] < state.mean[j] - reach:
-                bounded[entry] = state.mean[j] - reach
-    return columns, bounded
+def take_rows(state: ScaleState, layout: Layout, rows: CSR, most: float) -> tuple[bool, CSR, CSR]:
+    """As `take_row`, for all rows of a sparse matrix; the results are not complete if one has something new."""
+    is_new, raw, made = _scale(state, layout, 0, rows, most, True)
+    return is_new, CSR(*raw), CSR(*made)
 
 
-@kernel
-def _bin_entries(
-    bins: Bins,
+def scale_row(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
+    """The scaled row: slots (rising) and their values."""
+    rows = CSR(np.array([0, len(columns)]), columns, values)
+    return _only_row(_scale(state, layout, 0, rows, np.inf, False)[2])
+
+
+def scale_rows(state: ScaleState, layout: Layout, first: int, rows: CSR) -> CSR:
+    """All rows of a sparse matrix, scaled one by one; those before the row `first` have no bins."""
+    ends, slots, scaled = _scale(state, layout, first, rows, np.inf, False)[2]
+    return CSR(ends, slots[: ends[-1]], scaled[: ends[-1]])
+
+
+def _only_row(made: tuple[Ints, Columns, Floats]) -> tuple[Columns, Floats]:
+    ends, columns, values = made
+    return columns[: ends[1]], values[: ends[1]]
+
+
+# One kernel does all of the above, and its parts are compiled as lines of it: to compile each, and again as a part of
+# what calls it, took three times as long. For the same reason loops stand for sorting and for assignments to slices.
+
+
+@inlined_kernel
+def _bound(
+    state: ScaleState,
+    far_zeros: Columns,
     columns: Columns,
     values: Floats,
+    start: int,
+    stop: int,
+    most: float,
+    to_columns: Columns,
+    to_values: Floats,
+    at: int,
+) -> int:
+    """Write a row with each number at most `most` of its units from its mean, from `at` on; returns where it ends.
+
+    A zero that is farther becomes an entry.
+    """
+    is_number, mean, inverse = state.is_number, state.mean, state.inverse
+    n_zeros, entry, zero = far_zeros.shape[0], start, 0
+    while entry < stop or zero < n_zeros:
+        if zero < n_zeros and (entry == stop or far_zeros[zero] < columns[entry]):
+            j, x = far_zeros[zero], 0.0
+            zero += 1
+        else:
+            j, x = columns[entry], values[entry]
+            entry += 1
+            if zero < n_zeros and far_zeros[zero] == j:
+                zero += 1
+        if is_number[j] and inverse[j] > 0.0:
+            reach = most / inverse[j]
+            if x > mean[j] + reach:
+                x = mean[j] + reach
+            elif x < mean[j] - reach:
+                x = mean[j] - reach
+        to_columns[at], to_values[at] = j, x
+        at += 1
+    return at
+
+
+@inlined_kernel
+def _is_new(state: ScaleState, watched: Columns, columns: Columns, values: Floats, start: int, stop: int) -> bool:
+    """Whether a row needs slots or units that there are not yet."""
+    is_number, present, mean, inverse, flag = state.is_number, state.present, state.mean, state.inverse, state.flag
+    found = False
+    for entry in range(start, stop):
+        j, x = columns[entry], values[entry]
+        if is_number[j]:
+            if np.isnan(x):
+                found = found or flag[j] < 0
+            else:
+                found = found or (inverse[j] == 0.0 and (x != mean[j] or present[j] == 0))
+    entry = start
+    for w in range(watched.shape[0]):
+        while entry < stop and columns[entry] < watched[w]:
+            entry += 1
+        found = found or entry == stop or columns[entry] != watched[w]
+    return found
+
+
+@inlined_kernel
+def _write_bins(
+    bins: Bins,
     zeros: bool,  # noqa: FBT001
+    columns: Columns,
+    values: Floats,
+    start: int,
+    stop: int,
     slots: Columns,
     scaled: Floats,
     count: int,
 ) -> int:
     """Write an entry of 1 for the bin of each number from `count` on, and return the number of entries then."""
-    entry = 0
-    for m in range(bins.columns.shape[0]):
-        j = bins.columns[m]
-        while entry < columns.shape[0] and columns[entry] < j:
+    of_bins, edges, bin_slots = bins
+    entry = start
+    for m in range(of_bins.shape[0]):
+        j = of_bins[m]
+        while entry < stop and columns[entry] < j:
             entry += 1
-        x = values[entry] if entry < columns.shape[0] and columns[entry] == j else 0.0 if zeros else np.nan
+        x = values[entry] if entry < stop and columns[entry] == j else 0.0 if zeros else np.nan
         if not np.isnan(x):
-            slots[count], scaled[count] = bins.slots[m] + np.searchsorted(bins.edges[m], x), 1.0
+            low, high = 0, edges.shape[1]
+            while low < high:  # the first edge that is not below x
+                middle = (low + high) // 2
+                if edges[m, middle] < x:
+                    low = middle + 1
+                else:
+                    high = middle
+            slots[count], scaled[count] = bin_slots[m] + low, 1.0
             count += 1
     return count
 
 
-@kernel
-def _scaled_size(layout: Layout, n_entries: int) -> int:
-    """The most entries that the scaled row of a row with so many can have."""
-    return int(1 + 2 * n_entries + layout.expected.shape[0] + layout.bins.columns.shape[0])
+@inlined_kernel
+def _sort(slots: Columns, scaled: Floats, first: int, stop: int) -> None:
+    """Bring the entries of a row, whose slots differ, into the order of their slots (Shell's method)."""
+    gap = (stop - first) // 2
+    while gap > 0:
+        for i in range(first + gap, stop):
+            slot, value, to = slots[i], scaled[i], i
+            while to >= first + gap and slots[to - gap] > slot:
+                slots[to], scaled[to] = slots[to - gap], scaled[to - gap]
+                to -= gap
+            slots[to], scaled[to] = slot, value
+        gap = 1 if gap == 2 else gap * 5 // 11
 
 
-@kernel
-def _write_scaled(
-    state: ScaleState, layout: Layout, columns: Columns, values: Floats, slots: Columns, scaled: Floats, first: int
+@inlined_kernel
+def _write(
+    state: ScaleState,
+    layout: Layout,
+    has_bins: bool,  # noqa: FBT001
+    columns: Columns,
+    values: Floats,
+    start: int,
+    stop: int,
+    slots: Columns,
+    scaled: Floats,
+    first: int,
 ) -> int:
     """Write the scaled row from the entry `first` on, slots rising; returns where it ends."""
+    is_number, mean, inverse = state.is_number, state.mean, state.inverse
+    slot, flag, flags_present, expected = state.slot, state.flag, state.flags_present, layout.expected
     count = first
     if layout.constant:
         slots[count], scaled[count] = 0, 1.0
         count += 1
-    for entry in range(columns.shape[0]):
+    for entry in range(start, stop):
         j, x = columns[entry], values[entry]
-        if not state.is_number[j]:
-            slots[count], scaled[count] = state.slot[j], x
+        if not is_number[j]:
+            slots[count], scaled[count] = slot[j], x
             count += 1
             continue
         has_value = not np.isnan(x)
-        if has_value and state.slot[j] >= 0:
-            slots[count], scaled[count] = state.slot[j], (x - state.mean[j]) * state.inverse[j]
+        if has_value and slot[j] >= 0:
+            slots[count], scaled[count] = slot[j], (x - mean[j]) * inverse[j]
             count += scaled[count] != 0.0
-        if state.flag[j] >= 0 and state.flags_present[j] == has_value:
-            slots[count], scaled[count] = state.flag[j], 1.0
+        if flag[j] >= 0 and flags_present[j] == has_value:
+            slots[count], scaled[count] = flag[j], 1.0
             count += 1
-    for j in absent_columns(columns, layout.expected):
-        if layout.zeros:
-            slots[count], scaled[count] = state.slot[j], -state.mean[j] * state.inverse[j]
-        else:
-            slots[count], scaled[count] = state.flag[j], 1.0
-        count += 1
-    count = _bin_entries(layout.bins, columns, values, layout.zeros, slots, scaled, count)
+    entry = start
+    for e in range(expected.shape[0]):
+        j = expected[e]
+        while entry < stop and columns[entry] < j:
+            entry += 1
+        if entry == stop or columns[entry] != j:
+            if layout.zeros:
+                slots[count], scaled[count] = slot[j], -mean[j] * inverse[j]
+            else:
+                slots[count], scaled[count] = flag[j], 1.0
+            count += 1
+    if has_bins:
+        count = _write_bins(layout.bins, layout.zeros, columns, values, start, stop, slots, scaled, count)
+    rises = True
     for entry in range(first + 1, count):
-        if slots[entry] < slots[entry - 1]:  # most rows rise as they are
-            order = np.argsort(slots[first:count])
-            slots[first:count], scaled[first:count] = slots[first:count][order], scaled[first:count][order]
-            break
+        rises = rises and slots[entry] > slots[entry - 1]
+    if not rises:
+        _sort(slots, scaled, first, count)
     return count
 
 
 @kernel
-def scale_row(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
-    """The scaled row: slots (rising) and their values."""
-    size = _scaled_size(layout, columns.shape[0])
-    slots, scaled = np.empty(size, np.int32), np.empty(size)
-    count = _write_scaled(state, layout, columns, values, slots, scaled, 0)
-    return slots[:count], scaled[:count]
+def _scale(
+    state: ScaleState,
+    layout: Layout,
+    first: int,
+    rows: CSR,
+    most: float,
+    taking: bool,  # noqa: FBT001
+) -> tuple[bool, tuple[Ints, Columns, Floats], tuple[Ints, Columns, Floats]]:
+    """Whether a row has something new, all rows with outliers at their bound, and all scaled rows.
 
-
-@kernel
-def take_row(
-    state: ScaleState, layout: Layout, columns: Columns, values: Floats, most: float
-) -> tuple[bool, Columns, Floats, Columns, Floats]:
-    """Whether a row has something new, the row with outliers at their bound, and, if nothing is new, its scaled row."""
-    columns, values = _bounded(state, layout.far_zeros, columns, values, most)
-    if _is_new(state, layout, columns, values):
-        return True, columns, values, columns, values
-    slots, scaled = scale_row(state, layout, columns, values)
-    return False, columns, values, slots, scaled
-
-
-@kernel
-def take_rows(state: ScaleState, layout: Layout, rows: CSR, most: float) -> tuple[bool, CSR, CSR]:
-    """As `take_row`, for all rows of a sparse matrix; the results are not complete if one has something new."""
+    Rows before `first` have no bins. With `taking`, rows come for the first time, and the first that has something new
+    is the last to be done; otherwise they are within their bounds, nothing is new, and only scaled rows are made.
+    """
     indptr, columns, values = rows
     n_rows = indptr.shape[0] - 1
-    raw_size = columns.shape[0] + n_rows * layout.far_zeros.shape[0]
+    raw_size = (columns.shape[0] + n_rows * layout.far_zeros.shape[0]) * taking
     raw_ends, raw_columns, raw_values = np.zeros(n_rows + 1, np.int64), np.empty(raw_size, np.int32), np.empty(raw_size)
-    size = n_rows * _scaled_size(layout, 0) + 2 * raw_size
+    from_columns, from_values = (raw_columns, raw_values) if taking else (columns, values)
+    # Only what is written takes memory.
+    size = n_rows * (1 + layout.expected.shape[0] + layout.bins.columns.shape[0])
+    size += 2 * (raw_size if taking else columns.shape[0])
     ends, slots, scaled = np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size)
     is_new = False
     for row in range(n_rows):
         start, end = indptr[row], indptr[row + 1]
-        some, of_them = _bounded(state, layout.far_zeros, columns[start:end], values[start:end], most)
-        if _is_new(state, layout, some, of_them):
-            is_new = True
-            break
-        raw_ends[row + 1] = raw_ends[row] + some.shape[0]
-        raw_columns[raw_ends[row] : raw_ends[row + 1]] = some
-        raw_values[raw_ends[row] : raw_ends[row + 1]] = of_them
-        ends[row + 1] = _write_scaled(state, layout, some, of_them, slots, scaled, ends[row])
-    return is_new, CSR(raw_ends, raw_columns, raw_values), CSR(ends, slots, scaled)
-
-
-@kernel
-def scale_rows(state: ScaleState, before: Layout, since: Layout, first: int, rows: CSR) -> CSR:
-    """All rows of a sparse matrix, scaled one by one: by one layout before the row `first`, by another from it on."""
-    indptr, columns, values = rows
-    n_rows = indptr.shape[0] - 1
-    # Only what is written takes memory.
-    size = n_rows * max(_scaled_size(before, 0), _scaled_size(since, 0)) + 2 * columns.shape[0]
-    ends, slots, scaled = np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size)
-    for row in range(n_rows):
-        start, end = indptr[row], indptr[row + 1]
-        layout = since if row >= first else before
-        ends[row + 1] = _write_scaled(state, layout, columns[start:end], values[start:end], slots, scaled, ends[row])
-    return CSR(ends, slots[: ends[n_rows]], scaled[: ends[n_rows]])
+        if taking:
+            at = raw_ends[row]
+            end = _bound(state, layout.far_zeros, columns, values, start, end, most, raw_columns, raw_values, at)
+            start, raw_ends[row + 1] = at, end
+            is_new = _is_new(state, layout.watched, raw_columns, raw_values, start, end)
+            if is_new:
+                break
+        has_bins = row >= first
+        ends[row + 1] = _write(state, layout, has_bins, from_columns, from_values, start, end, slots, scaled, ends[row])
+    return is_new, (raw_ends, raw_columns, raw_values), (ends, slots, scaled)
 
 
 @kernel

@@ -52,7 +52,10 @@ def argmax_tied(bounds: Floats, tie: float, times_chosen: NDArray[np.int64], bal
     Bounds of at least ``max − tie·|max|`` tie with the maximum. The first tied arm is returned; with `balance`, the
     first of the tied arms that were chosen least often (``times_chosen`` (K,)).
     """
-    highest = bounds.max()
+    highest = bounds[0]
+    for k in range(1, bounds.shape[0]):
+        if bounds[k] > highest or np.isnan(bounds[k]):  # NaN stays the highest
+            highest = bounds[k]
     threshold = highest - tie * abs(highest)
     arm = -1
     for k in range(bounds.shape[0]):
