@@ -296,38 +296,6 @@ def sparse_scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[
 
 
 @fast_kernel
-def _solve(state: RidgeState, k: int, columns: Columns, values: Floats, v: Floats) -> float:
-    """Write ``v = A_k⁻¹x`` (D,) and return ``xᵀv``."""
-    size = columns.shape[0]
-    v[:] = 0.0
-    for a in range(size):
-        if state.folds[k] == 0:
-            v[columns[a]] = values[a] * state.scale[0]
-        else:
-            row = state.inverse[k, columns[a]]
-            value = values[a]
-            for c in range(v.shape[0]):
-                v[c] += value * row[c]
-    for j in range(state.counts[k]):
-        row = state.pending_updates[k, j]
-        product = 0.0
-        if size == v.shape[0]:
-            for c in range(size):
-                product += row[c] * values[c]
-        else:
-            for a in range(size):
-                product += row[columns[a]] * values[a]
-        product *= state.gains[k, j]
-        if product != 0.0:
-            for c in range(v.shape[0]):
-                v[c] -= product * row[c]
-    quadratic = 0.0
-    for a in range(size):
-        quadratic += v[columns[a]] * values[a]
-    return quadratic
-
-
-@fast_kernel
 def _fold(inverse: Floats, pending: Floats, gains: Floats) -> None:
     """``inverse −= Σ_j gains[j] · pending[j] pending[j]ᵀ`` for one arm's full block; lower half, then mirrored."""
     dimension = inverse.shape[0]
@@ -363,19 +331,43 @@ def _update(
     state: RidgeState, columns: Columns, values: Floats, targets: Floats, mask: NDArray[np.bool_], weight: float
 ) -> bool:
     """As `update`, but for blocks that are full now; return whether there are any."""
-    full = False
-    v = np.empty(state.theta.shape[1])
+    full, size, width = False, columns.shape[0], state.theta.shape[1]
+    v = np.empty(width)  # A_k⁻¹x
     for k in range(mask.shape[0]):
         if not mask[k]:
             continue
-        quadratic = _solve(state, k, columns, values, v)
-        mean = 0.0
-        for a in range(columns.shape[0]):
+        for c in range(width):
+            v[c] = 0.0
+        for a in range(size):
+            if state.folds[k] == 0:
+                v[columns[a]] = values[a] * state.scale[0]
+            else:
+                row = state.inverse[k, columns[a]]
+                value = values[a]
+                for c in range(width):
+                    v[c] += value * row[c]
+        for j in range(state.counts[k]):
+            row = state.pending_updates[k, j]
+            product = 0.0
+            if size == width:
+                for c in range(size):
+                    product += row[c] * values[c]
+            else:
+                for a in range(size):
+                    product += row[columns[a]] * values[a]
+            product *= state.gains[k, j]
+            if product != 0.0:
+                for c in range(width):
+                    v[c] -= product * row[c]
+        quadratic, mean = 0.0, 0.0
+        for a in range(size):
+            quadratic += v[columns[a]] * values[a]
+        for a in range(size):
             mean += state.theta[k, columns[a]] * values[a]
         shrink = 1.0 / (1.0 + weight * quadratic)
         step = shrink * (targets[k] - weight * mean)
         slot = state.counts[k]
-        for c in range(v.shape[0]):
+        for c in range(width):
             state.theta[k, c] += step * v[c]
             state.pending_updates[k, slot, c] = v[c]
         state.gains[k, slot] = weight * shrink
