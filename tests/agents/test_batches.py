@@ -1,13 +1,13 @@
 """Networks that train in batches, and embeddings that are made again in turn."""
 
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
 
 import taciturn
 from oracles import minibatch as oracle
-from taciturn.agents.parts import embedded_ridge, encoder, graph
+from taciturn.agents.parts import embedded_ridge, encoder, snapshot
 from taciturn.errors import TaciturnError
 from taciturn.experiments.checks import toy_data
 from taciturn.kernels import gcn
@@ -138,15 +138,16 @@ def test_scores_are_those_of_regressions_over_the_embeddings_held():
         assert decision.widths[k] == pytest.approx(0.25 * np.sqrt(g[-1, k] @ np.linalg.solve(A, g[-1, k])), abs=1e-4)
 
 
-def test_the_adjacency_is_seldom_made(monkeypatch):
-    agent = taciturn.GCNUCB(arms=2, batch_size=16, warmup=0, max_nodes=5000)
+def test_the_adjacency_is_seldom_made():
+    agent = taciturn.GCNUCB(arms=2, batch_size=16, warmup=0)
     agent.warm_start(np.random.default_rng(0).random((2560, 4)), np.arange(2560) % 2)
-    made = []
-    make = graph.normalized_adjacency
-    monkeypatch.setattr(graph, "normalized_adjacency", lambda edges: made.append(1) or make(edges))
+    used = []
     for x in np.random.default_rng(1).random((60, 4)):
         agent.feedback(agent.decide(x).id, 1)
-    assert 1 <= len(made) <= 60 // 10 + 1
+        used.append(agent._encoder.snapshot())
+    made = 1 + sum(one is not other for one, other in pairwise(used))
+    assert made <= 1 + 60 // (2560 // snapshot.SHARE)
+    assert len(used[-1].indptr) - 1 >= 2620 - 2620 // snapshot.SHARE
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 2.5, "many"])

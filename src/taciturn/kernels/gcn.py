@@ -192,9 +192,9 @@ def _activate(hidden: Real, rows: Mask, w2_t: Real, dropout: float, key: np.uint
     """
     heads, classes, size = w2_t.shape
     scale, zero = hidden.dtype.type(1.0 / (1.0 - dropout)), hidden.dtype.type(0.0)
-    threshold = np.uint64(dropout * UINT16_RANGE)
+    threshold = np.uint16(dropout * UINT16_RANGE)
     bits = np.empty((heads * size + 3) // 4, np.uint64)
-    random = bits.view(np.uint16)
+    random, factors = bits.view(np.uint16), np.empty(heads * size, hidden.dtype)
     for i in range(rows.shape[0]):
         if not rows[i]:
             continue
@@ -202,7 +202,10 @@ def _activate(hidden: Real, rows: Mask, w2_t: Real, dropout: float, key: np.uint
         for g in range(bits.shape[0]):
             bits[g] = _random_bits(key, i, g)
         for u in range(row.shape[0]):
-            row[u] = row[u] * scale if row[u] > zero and random[u] >= threshold else zero
+            factors[u] = scale if random[u] >= threshold else zero
+        for u in range(row.shape[0]):  # no branch on a random number, which cannot be predicted
+            value = row[u] * factors[u]
+            row[u] = value if value > zero else zero  # noqa: FURB136 - NaN, of a dropped infinity, is zero too
         for h in range(heads):
             for c in range(classes):
                 total = zero

@@ -162,13 +162,16 @@ def _activate(hidden: Weights, dropout: float, state: Bits) -> None:
     """Apply ReLU and dropout to the hidden layers (R, H·L)."""
     zero, keep, threshold = np.float32(0.0), np.float32(1.0 / (1.0 - dropout)), np.uint16(dropout * UINT16_RANGE)
     bits = np.empty((hidden.shape[1] + 3) // 4, np.uint64)
-    random = bits.view(np.uint16)
+    random, factors = bits.view(np.uint16), np.empty(hidden.shape[1], np.float32)
     for r in range(hidden.shape[0]):
         row = hidden[r]
         for g in range(bits.shape[0]):
             bits[g] = _next_bits(state)
         for u in range(row.shape[0]):
-            row[u] = row[u] * keep if row[u] > zero and random[u] >= threshold else zero
+            factors[u] = keep if random[u] >= threshold else zero
+        for u in range(row.shape[0]):  # no branch on a random number, which cannot be predicted
+            value = row[u] * factors[u]
+            row[u] = value if value > zero else zero  # noqa: FURB136 - NaN, of a dropped infinity, is zero too
 
 
 @fast_kernel
@@ -230,7 +233,6 @@ def _through_activation(batch: Sample, slopes: Weights, dropout: float, hidden: 
                 row[u] = weight * slope[u] if row[u] > zero else zero
 
 
-@fast_kernel
 def gradients(
     adjacency: CSR,
     contexts: CSR,
@@ -253,13 +255,10 @@ def gradients(
     """
     state = np.full(1, key, np.uint64)
     batch = sample(adjacency, contexts, seeds, fans, dropout, state)
-    hidden = np.empty((batch.nodes.shape[0], w1.shape[1]), np.float32)
-    embeddings = np.empty((seeds.shape[0], w1.shape[1]), np.float32)
-    l2 = np.float32(decay)
-    for j in range(w1.shape[0]):
-        for u in range(w1.shape[1]):
-            grad1[j, u] = l2 * w1[j, u]
-    grad2_t[:] = 0.0
+    hidden = np.empty((len(batch.nodes), w1.shape[1]), np.float32)
+    embeddings = np.empty((len(seeds), w1.shape[1]), np.float32)
+    np.multiply(w1, np.float32(decay), out=grad1)
+    grad2_t[...] = 0.0
     _multiply(batch.inputs, w1, hidden)
     _activate(hidden, dropout, state)
     _embed(batch, hidden, embeddings)
@@ -288,21 +287,16 @@ def _aggregated(adjacency: CSR, members: Ints, rows: Ints, contexts: CSR) -> CSR
     return CSR(ends, columns, values)
 
 
-@fast_kernel
 def hidden_layers(adjacency: CSR, members: Ints, rows: Ints, contexts: CSR, w1: Weights) -> Weights:
     """Return ``ReLU(ÂX W1)`` (R, H·L) of some rows of Â; row and column i are those of the context ``members[i]``."""
-    hidden = np.empty((rows.shape[0], w1.shape[1]), np.float32)
+    hidden = np.empty((len(rows), w1.shape[1]), np.float32)
     _multiply(_aggregated(adjacency, members, rows, contexts), w1, hidden)
-    for r in range(rows.shape[0]):
-        for u in range(w1.shape[1]):
-            hidden[r, u] = max(hidden[r, u], np.float32(0.0))
-    return hidden
+    return np.maximum(hidden, np.float32(0.0), out=hidden)
 
 
-@fast_kernel
 def embed(adjacency: CSR, members: Ints, rows: Ints, hidden: Weights) -> Weights:
     """Return ``Â · hidden`` (R, H·L) of some rows of Â; row and column i are those of the context ``members[i]``."""
-    embeddings = np.empty((rows.shape[0], hidden.shape[1]), np.float32)
+    embeddings = np.empty((len(rows), hidden.shape[1]), np.float32)
     _multiply(_selected(adjacency, members, rows), hidden, embeddings)
     return embeddings
 

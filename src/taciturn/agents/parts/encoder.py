@@ -22,7 +22,7 @@ MOMENTS = ("first", "second")
 MAX_PENDING_STEPS = 100
 """Training steps that can be deferred; more are not caught up on."""
 
-FANS = 3, 8
+FANS = 3, 4
 """How many neighbors of a labelled context of a batch take part at most, and how many of theirs."""
 
 MAX_DRAWS = 8
