@@ -23,10 +23,10 @@ class Reverse(NamedTuple):
     """
 
     targets: Columns  # (S·R,)
-    following: Ints  # (S·R,)
-    preceding: Ints  # (S·R,)
-    first: Ints  # (S,)
-    last: Ints  # (S,)
+    following: Columns  # (S·R,)
+    preceding: Columns  # (S·R,)
+    first: Columns  # (S,)
+    last: Columns  # (S,)
 
 
 @kernel

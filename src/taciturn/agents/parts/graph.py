@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from taciturn.agents.parts.neighbor_index import NeighborIndex
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, require
 from taciturn.agents.table import RowStore, Table
@@ -13,6 +14,9 @@ from taciturn.features.scale import Change
 from taciturn.kernels import adjacency
 from taciturn.kernels.adjacency import Graph, Links, Neighborhood
 from taciturn.kernels.csr import CSR
+
+MANY = 4096
+"""From so many rows without given neighbors on there is an index for them."""
 
 
 class NodeGraph(Part):
@@ -33,6 +37,7 @@ class NodeGraph(Part):
         self._contexts = contexts
         self._k = k
         self._near = NeighborLists(contexts, k)
+        self._index: NeighborIndex | None = None
         self._by_node = Table()
         self._slot_of = self._by_node.column("slot", np.int32, fill=-1)
         self._number = self._by_node.column("number", np.int32, fill=-1)  # for `neighborhood`
@@ -52,7 +57,9 @@ class NodeGraph(Part):
         if neighbors is None:
             slot = self._near.count
             self._slot_of.data[node] = slot
-            self._forget_sums(slot, self._near.insert(node))
+            if self._index is None and slot >= MANY:
+                self._index = NeighborIndex(self._contexts, self._near)
+            self._forget_sums(slot, self._near.insert(node) if self._index is None else self._index.add(node))
         else:
             first = self._edges.extend(len(neighbors))
             self._sources.data[first : self._edges.count] = node
@@ -87,13 +94,18 @@ class NodeGraph(Part):
         lists, reverse = self._near.lists, self._near.reverse
         sigma = adjacency.bandwidth(lists.distances, self._k, self._near.count, self._sums)
         edges = self._first_edge.data, self._following.data.reshape(-1)
-        links = Links(sigma, self._slot_of.data, reverse.first, reverse.following, *edges)
+        links = Links(sigma, self._slot_of.data, self._near.near, reverse.first, reverse.following, *edges)
         return adjacency.neighborhood(self._edges_of_all(), links, node, steps, self._number.data)
 
     def _edges_of_all(self) -> Graph:
         lists = self._near.lists
         given = self._sources.data[: self._edges.count], self._targets.data[: self._edges.count]
         return Graph(lists.neighbors, lists.distances, self._k, self._near.nodes, *given, self._n_nodes)
+
+    @property
+    def recall(self) -> float:
+        """The share of nearest neighbors that were found of late: 1 while all rows are compared."""
+        return 1.0 if self._index is None or self._index.is_exact else self._index.recall
 
     @property
     def _n_nodes(self) -> int:
@@ -128,7 +140,12 @@ class NodeGraph(Part):
         both = (self._sources.data >= 0) & (self._targets.data >= 0)
         self._edges.keep(np.flatnonzero(both[: self._edges.count]))
         self._by_node.keep(nodes)
-        self._near.refill(self._near.keep(node_now))
+        if self._index is None:
+            self._near.refill(self._near.keep(node_now))
+        else:
+            self._index.keep(node_now)
+        if self._near.count < MANY // 2:
+            self._index = None
         self._link_all()
 
     def _link_all(self) -> None:
@@ -143,14 +160,19 @@ class NodeGraph(Part):
     def rescale(self, change: Change) -> None:
         """Distances are those of the moved rows."""
         self._adjacency = None
-        self._near.rescale()
+        if self._index is None:
+            self._near.rescale()
+        else:
+            self._index.rescale()
         self._forget_all_sums()
 
     def nbytes(self, sizes: Sizes) -> float:
         """A slot a context, the edges that were given (as many a context as so far), Â and the index."""
         edges = sizes._replace(nodes=self._expected_edges(sizes))
         adjacency = 8.0 * (self._expected_nonzeros(sizes) + sizes.nodes)
-        return self._near.nbytes(sizes) + self._by_node.nbytes(sizes) + self._edges.nbytes(edges) + adjacency
+        held = self._near.nbytes(sizes) + self._by_node.nbytes(sizes) + self._edges.nbytes(edges) + adjacency
+        many = self._near.count * sizes.nodes // max(self._n_nodes, 1) >= MANY
+        return held + NeighborIndex(self._contexts, self._near).nbytes(sizes) if many else held
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The largest of: weights and degrees while Â is made; the index beside the last; an eviction; `near`."""
@@ -165,15 +187,20 @@ class NodeGraph(Part):
         return (1 + 2 * self._k) * sizes.nodes + 2 * self._expected_edges(sizes)
 
     def state_dict(self) -> dict[str, Any]:
-        """Slots with their neighbors, and edges; Â and what is held for each node are made from these."""
+        """Slots with their neighbors, edges, and the index; Â and what is held for each node are made from these."""
         edges = self._edges.state_dict()
         del edges["following"]
-        return {"slots": self._near.state_dict(), "edges": edges}
+        index = None if self._index is None else self._index.state_dict()
+        return {"slots": self._near.state_dict(), "edges": edges, "index": index}
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take them over: slots and edges name nodes."""
         edges = state["edges"]
         self._near.load_state_dict(state["slots"], n_nodes)
+        self._index, index = None, state.get("index")  # a file of before has none
+        if index is not None:
+            self._index = NeighborIndex(self._contexts, self._near)
+            self._index.load_state_dict(index, n_nodes)
         count = len(edges["sources"])
         self._edges.load_state_dict(edges | {"following": np.zeros((count, 2), np.int64)}, 0, count)
         require(in_range(edges["sources"], 0, n_nodes) and in_range(edges["targets"], 0, n_nodes), "edges do not fit")

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Sizes, in_range, is_array, require
+from taciturn.agents.parts.part import Array, Sizes, in_range, is_array, require, with_spare
 from taciturn.agents.table import RowStore, Table
+from taciturn.errors import TaciturnError
 from taciturn.kernels import knn
 from taciturn.kernels.reverse import Reverse, follow, reverse_all
 
@@ -24,11 +25,12 @@ class NeighborLists:
 
     Arguments:
         contexts: the rows that distances are taken of.
-        k: how many neighbors are asked for; the first k of a list are reversed too.
+        k: how many neighbors are asked for.
     """
 
     def __init__(self, contexts: RowStore, k: int) -> None:
         self._contexts, self.k = contexts, k
+        self.near = k  # so many of each list are reversed
         self._slots = Table()
         self._nodes = self._slots.column("nodes", np.int32, fill=-1)
         self._lists = self._slots.column("lists", np.int32, k + SPARE, fill=-1)  # the slots of the nearest
@@ -36,10 +38,7 @@ class NeighborLists:
         self._known = self._slots.column("known", np.int32)
         self._reach = self._slots.column("reach", np.float64, fill=np.inf)
         self._squares = self._slots.column("squares", np.float64)
-        self._reversed = Table()  # see `Reverse`; of fewer slots than there are, where lists have changed since
-        self._links = [self._reversed.column("targets", np.int32, k, fill=-1)]
-        self._links += [self._reversed.column(name, np.int64, k, fill=-1) for name in ("following", "preceding")]
-        self._links += [self._reversed.column(name, np.int64, fill=-1) for name in ("first", "last")]
+        self._reversed, self._links = self._no_links()
         self._postings: knn.Postings | None = None
         self._indexed = 0  # how many slots there were when the postings were made
 
@@ -62,15 +61,15 @@ class NeighborLists:
     # Insertion.
 
     def insert(self, node: int) -> Ints:
-        """Let a row join, compared with all others; returns the slots whose k nearest have changed."""
+        """Let a row join, compared with all others; returns the slots whose nearest have changed."""
         slot = self._append(node)
         index = self._up_to_date_postings(slot)
-        return self._follow(knn.insert(self.lists, index, self._contexts.rows, self.nodes, self.k))
+        return self._follow(knn.insert(self.lists, index, self._contexts.rows, self.nodes, self.near))
 
     def offer(self, node: int, candidates: Ints) -> Ints:
         """Let a row join, compared with some slots, which rise."""
         self._append(node)
-        return self._follow(knn.offer(self.lists, self._contexts.rows, self.nodes, self.k, candidates))
+        return self._follow(knn.offer(self.lists, self._contexts.rows, self.nodes, self.near, candidates))
 
     def _append(self, node: int) -> int:
         slot = self._slots.extend()
@@ -80,20 +79,35 @@ class NeighborLists:
     def _follow(self, changes: knn.Changes) -> Ints:
         """Let the reversed lists follow the last insertion, if they are up to date with those before it."""
         slot = self.count - 1
+        if self.count * self.near > np.iinfo(np.int32).max:
+            raise TaciturnError(f"{self.count} contexts with {self.k} neighbors each are more than a graph can hold")
         if self._reversed.count == slot:
             self._reversed.extend()
-            follow(self._as_reverse(), self._lists.data, self.k, slot, *changes)
+            follow(self._as_reverse(), self._lists.data, self.near, slot, *changes)
         return changes.nodes
+
+    def _no_links(self) -> tuple[Table, list[Array]]:
+        """A table for what `Reverse` holds: of no slots, until that is asked for."""
+        table = Table()
+        columns = [table.column(name, np.int32, self.near, fill=-1) for name in Reverse._fields[:3]]
+        return table, columns + [table.column(name, np.int32, fill=-1) for name in Reverse._fields[3:]]
+
+    def reverse_all_listed(self) -> None:
+        """Reverse whole lists from now on, so that a search finds nodes which few list."""
+        width = self._lists.data.shape[1]
+        if self.near < width:
+            self.near = width
+            self._reversed, self._links = self._no_links()
 
     def _as_reverse(self) -> Reverse:
         return Reverse(*(column.data.reshape(-1) for column in self._links))
 
     @property
     def reverse(self) -> Reverse:
-        """The first k of all lists, reversed."""
+        """The first `near` of all lists, reversed."""
         if self._reversed.count != self.count:
             self._reversed.extend(self.count)
-            reverse_all(self._as_reverse(), self._lists.data, self.k, self.count)
+            reverse_all(self._as_reverse(), self._lists.data, self.near, self.count)
         return self._as_reverse()
 
     def _reverse_later(self) -> None:
@@ -161,6 +175,10 @@ class NeighborLists:
     def nbytes(self, sizes: Sizes) -> float:
         """The slots, the reversed lists and the postings."""
         return self._slots.nbytes(sizes) + self._reversed.nbytes(sizes) + self._postings_nbytes(sizes)
+
+    def reversed_nbytes(self, sizes: Sizes) -> float:
+        """What whole lists take in addition when they are reversed."""
+        return 12.0 * SPARE * with_spare(sizes.nodes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The larger of the postings beside the last, and an eviction."""

@@ -1,0 +1,249 @@
+"""Finds the nearest neighbors among many rows without looking at all of them, and measures how many it misses.
+
+Each level above the lists of all rows has about a quarter of the rows of that below, with lists of its own. A search
+begins among all rows of the highest level, goes down, and begins at each level with the nearest of the one above
+(`kernels.search`). A group of rows that only list each other has rows in the level above, or is too small to be closed.
+
+Why none from a library: hnswlib, usearch and faiss need dense rows in single precision, cannot follow rows that move,
+only mark deleted ones, and write files that cannot be checked; the lists are kept for the graph anyway.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taciturn.agents.parts.neighbor_lists import NeighborLists
+from taciturn.agents.parts.part import Sizes, check_plain, require
+from taciturn.agents.table import RowStore, grown
+from taciturn.kernels.search import Found, Layer, search
+
+Ints = NDArray[np.int64]
+
+TOP = 1024
+"""The highest level has at most so many rows: all of them are looked at."""
+
+STARTS = 12
+"""A level is searched from so many rows of that above, which are found with a beam as wide."""
+
+BEAM = 64
+"""How wide the beam is at first."""
+
+SEARCH_WORK, NODE_WORK, SHARED_WORK = 49_152, 16, 4
+"""What a search costs for each row in its beam, and an exact one for each row and for each entry that two rows share,
+measured in multiplications of dense rows."""
+
+RECALL, WIDER, MEASURED = 0.985, 1.4, 1000
+"""The beam becomes wider by this factor if less than this share of so many neighbors was found."""
+
+CHECKS = 512
+"""One insertion in 1/512 of the rows is exact, to see what the search finds: about 355 while the rows double."""
+
+
+class NeighborIndex:
+    """The levels above some lists.
+
+    A row joins the level above if none of its k nearest is there: so each row has one that leads to it. Insertions are
+    exact as long as that is faster.
+
+    Arguments:
+        contexts: the rows that distances are taken of.
+        base: the lists of all rows.
+    """
+
+    SAVED: ClassVar[dict[str, str]] = {
+        "beam": "beam",
+        "unchecked": "_unchecked",
+        "found": "_found",
+        "wanted": "_wanted",
+        "recall": "_recall_before",
+        "cost": "_cost",
+        "cost_at": "_cost_at",
+    }
+
+    def __init__(self, contexts: RowStore, base: NeighborLists) -> None:
+        self._contexts, self._base = contexts, base
+        self._levels = [base]
+        self.beam = max(BEAM, 2 * base.lists.neighbors.shape[1])
+        self._unchecked = 0  # insertions since the last that was exact
+        self._found = self._wanted = 0  # neighbors, since the beam was last made wider
+        self._recall_before = 1.0  # what the recall was then
+        self._cost, self._cost_at = 0.0, 0  # of an exact insertion for each row, and how many rows there were
+        self._visited = np.zeros(0, np.bool_)
+        self._dense = np.zeros(0)
+
+    @property
+    def recall(self) -> float:
+        """The share of the k nearest that were found of late."""
+        return self._found / self._wanted if self._wanted >= MEASURED else self._recall_before
+
+    def fit_levels(self) -> None:
+        """Take away levels that are not needed, and add those that are."""
+        while len(self._levels) > 1 and (self._levels[-2].count <= TOP or not self._levels[-1].count):
+            self._levels.pop()
+        while self._levels[-1].count > TOP:
+            below, level = self._levels[-1], NeighborLists(self._contexts, self._base.k)
+            lists, joins = below.lists.neighbors[:, : below.k], np.zeros(below.count, np.bool_)
+            for slot, node in enumerate(below.nodes.tolist()):
+                if not joins[lists[slot]].any():
+                    joins[slot] = True
+                    level.insert(node)
+            self._levels.append(level)
+
+    # Insertion.
+
+    def add(self, node: int) -> Ints:
+        """Let a row join; returns the slots of the lists of all rows whose nearest have changed."""
+        self.fit_levels()
+        is_exact = self.is_exact
+        starts = [] if is_exact else self._descend(0, node)
+        changed = self._base.insert(node) if is_exact else self._add_by_search(node, starts[0])
+        for number in range(1, len(self._levels)):
+            if self._is_covered(number):
+                break
+            level = self._levels[number]
+            if is_exact:
+                level.insert(node)
+            else:
+                _join(level, node, self._search(level, node, starts[number], self.beam))
+        return changed
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether an exact insertion is faster."""
+        count = self._base.count
+        if count > 1.5 * self._cost_at or count < self._cost_at / 1.5:
+            self._cost, self._cost_at = _cost_of_each(self._contexts), count
+        return bool(count * self._cost < self.beam * SEARCH_WORK)
+
+    def _add_by_search(self, node: int, starts: Ints) -> Ints:
+        found = self._search(self._base, node, starts, self.beam)
+        self._unchecked += 1
+        if self._unchecked * CHECKS < self._base.count:
+            return _join(self._base, node, found)
+        return self._join_exactly(node, found)
+
+    def _descend(self, number: int, node: int) -> list[Ints]:
+        """The slots of each level, from one on, where a search for a row begins."""
+        starts = [np.arange(self._levels[-1].count)]
+        for above in range(len(self._levels) - 1, number, -1):
+            found = self._search(self._levels[above], node, starts[0], STARTS)
+            nodes = self._levels[above].nodes[found.nodes]
+            starts.insert(0, np.searchsorted(self._levels[above - 1].nodes, nodes))
+        return starts
+
+    def _is_covered(self, number: int) -> bool:
+        """Whether one of the k nearest of the last slot of the level below is in a level."""
+        below, nodes = self._levels[number - 1], self._levels[number].nodes
+        near = below.lists.neighbors[below.count - 1, : below.k]
+        wanted = below.nodes[near]
+        return bool((nodes[np.minimum(np.searchsorted(nodes, wanted), len(nodes) - 1)] == wanted).any())
+
+    def _search(self, level: NeighborLists, node: int, starts: Ints, width: int) -> Found:
+        self._visited = grown(self._visited, level.count, 0)
+        if len(self._dense) != self._contexts.n_features:
+            self._dense = np.zeros(self._contexts.n_features)
+        level.reverse_all_listed()
+        lists, reverse = level.lists, level.reverse
+        layer = Layer(level.nodes, lists.neighbors, lists.reach, lists.norms2, reverse.first, reverse.following)
+        return search(layer, level.near, self._contexts.rows, node, starts, width, self._visited, self._dense)
+
+    def _join_exactly(self, node: int, found: Found) -> Ints:
+        """Let a row join by an exact search, and count what the other found."""
+        base, k = self._base, self._base.k
+        candidates = np.sort(found.candidates)
+        changed, slot = base.insert(node), base.count - 1
+        lists = base.lists
+        parts = lists.neighbors[slot], lists.distances[slot], lists.known[slot : slot + 1], lists.reach[slot : slot + 1]
+        exact = [part.copy() for part in parts]
+        base.fill(slot, candidates, reverse=False)
+        listing = changed[(lists.neighbors[changed, :k] == slot).any(axis=1)]
+        self._found += int((lists.distances[slot, :k] <= exact[1][k - 1]).sum() + np.isin(listing, candidates).sum())
+        self._wanted += k + len(listing)
+        for part, kept in zip(parts, exact, strict=True):
+            part[...] = kept
+        self._unchecked = 0
+        self._widen()
+        return changed
+
+    def _widen(self) -> None:
+        """Widen the beam where it finds too few, and let older counts weigh less."""
+        if self._wanted >= MEASURED and self._found < RECALL * self._wanted:
+            self._recall_before = self._found / self._wanted
+            self._found = self._wanted = 0
+            self.beam = int(WIDER * self.beam)
+        elif self._wanted >= 4 * MEASURED:
+            self._found, self._wanted = self._found // 2, self._wanted // 2
+
+    # Eviction, and rows that move.
+
+    def keep(self, node_now: NDArray[np.int32]) -> None:
+        """Keep the rows that have a number now, those of the others being −1, and find what lists have lost."""
+        short = [level.keep(node_now) for level in self._levels]
+        self.fit_levels()
+        for number in range(len(self._levels) - 1, -1, -1):
+            if number < len(short):
+                self._refill(number, short[number])
+
+    def _refill(self, number: int, short: Ints) -> None:
+        """Find the nearest of some slots of a level anew."""
+        level = self._levels[number]
+        if number == len(self._levels) - 1 or self.is_exact:
+            level.refill(short)
+            return
+        found = [
+            np.sort(self._search(level, node, self._descend(number, node)[0], self.beam).candidates)
+            for node in level.nodes[short].tolist()
+        ]
+        for slot, candidates in zip(short.tolist(), found, strict=True):
+            level.fill(slot, candidates)
+        known = level.lists.known[short]  # few where those around it were short too
+        level.refill(short[known < min(level.k, level.count - 1)])
+
+    def rescale(self) -> None:
+        """Distances are those of the moved rows."""
+        for level in self._levels:
+            level.rescale()
+
+    # Size and files.
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """The levels, which have a third of the rows together, and what whole lists take where they are reversed."""
+        above = sizes._replace(nodes=sizes.nodes // 3, entries=sizes.entries // 3)
+        return self._base.reversed_nbytes(sizes) + NeighborLists(self._contexts, self._base.k).nbytes(above)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Levels, and what was counted; the lists of all rows are saved by their owner."""
+        levels = [level.state_dict() for level in self._levels[1:]]
+        return {key: getattr(self, attribute) for key, attribute in self.SAVED.items()} | {"levels": levels}
+
+    def load_state_dict(self, state: dict[str, Any], n_nodes: int) -> None:
+        """Take them over; the rows of each level are among those of the level below."""
+        missing = (self.SAVED.keys() | {"levels"}) - state.keys()
+        require(not missing, f"{', '.join(sorted(missing))} is missing")
+        for key, attribute in self.SAVED.items():
+            check_plain(key, state[key], getattr(self, attribute))
+            setattr(self, attribute, state[key])
+        require(self.beam >= 2 * self._base.lists.neighbors.shape[1], "the beam is too narrow")
+        self._levels = [self._base]
+        for slots in state["levels"]:
+            level = NeighborLists(self._contexts, self._base.k)
+            level.load_state_dict(slots, n_nodes)
+            require(np.isin(level.nodes, self._levels[-1].nodes).all(), "a level has rows that the one below has not")
+            self._levels.append(level)
+
+
+def _join(level: NeighborLists, node: int, found: Found) -> Ints:
+    """Let a row join a level, compared with what was found, if that is enough."""
+    if len(found.candidates) < min(level.k, level.count):
+        return level.insert(node)
+    return level.offer(node, np.sort(found.candidates))
+
+
+def _cost_of_each(contexts: RowStore) -> float:
+    """What an exact insertion costs for each row that there is: entries of dense rows, or those that two rows share."""
+    rows, count = contexts.rows, max(contexts.count, 1)
+    if 2 * len(rows.columns) > count * contexts.n_features:  # as in `knn.postings`
+        return NODE_WORK + len(rows.columns) / count
+    shared = np.square(np.bincount(rows.columns) / count).sum()
+    return float(NODE_WORK + SHARED_WORK * shared)
