@@ -34,6 +34,9 @@ WIDTH_ENTRIES = 2**19
 MANY = 1000
 """With more contexts the regressions are solved half as often: that takes long then, and says little new."""
 
+MANY_PRODUCTS = 2**19
+"""Where the scores of one context take more multiplications, the regressions are solved as much less often."""
+
 GRAPH_TRUST, FOURIER_TRUST, RESIDUAL_TRUST = 15.0, 2.0, 2.0
 """The first weights of all views over the graph together, of the view by distances, which knows nothing of words, and
 of that of residuals, of which there are none at first."""
@@ -97,7 +100,7 @@ class ViewUCB(BaseAgent):
         soft_label_weight: the weight of what a wrong answer says about the other arms; None is 0.3, or, with K > 9
             arms, 0.3 · 8/(K−1).
         refit_growth: the regressions are solved each time the contexts have grown by this share; beyond 1000 contexts,
-            if `calibrated`, by twice of it.
+            if `calibrated`, by twice of it; and by more where many arms meet many features.
 
     Shapes: T contexts, D features, V views, K arms; θ is (D, V·K), the columns `_targets` and `_weights` are (T, K),
     `_view_scores` is (T, V, K).
@@ -232,10 +235,7 @@ class ViewUCB(BaseAgent):
         scales[: solver.n_used] = views.unit_scales(*of, solver.n_used, contexts.n_features)
         if not self._solver.deferred and self._is_refit_due(node):
             solver.solve()
-        used = slice(solver.n_used)
-        projected = solver.projected.data[near.members, used].reshape(len(near.members), -1)
-        s = np.zeros((self._n_graph_views, len(self._arm_names)), np.float32)
-        s[used] = views.project(near.adjacency, projected, 0, solver.n_used) * scales[used, None]
+        s = solver.scores(node, near)
         if self._fourier is not None:
             s = np.concatenate([s, self._fourier.scores(node)[None]])
         if self._residuals is not None:
@@ -297,6 +297,8 @@ class ViewUCB(BaseAgent):
 
     def _is_refit_due(self, count: int) -> bool:
         growth = self.refit_growth * (2.0 if self.calibrated and count > MANY else 1.0)
+        products = self._unit.n_entries / max(self._unit.count, 1) * self._n_graph_views * len(self._arm_names)
+        growth *= max(products / MANY_PRODUCTS, 1.0)
         return count > 0 and (count - self._solver.solved_at) / count >= growth
 
     def _n_needed(self) -> int:

@@ -124,11 +124,39 @@ def transposed_times(contexts: Rows, scores: Singles, dimension: int) -> Singles
 
 
 class Operands(NamedTuple):
-    """The features of all views: ``f_iv = scales_iv (Â^v X)_i``."""
+    """The features of all views, by what they are made of: ``f_iv = scales_iv (Â^v X)_i``."""
 
     adjacency: CSR
     contexts: Rows
     scales: Singles  # (T, V), those of `unit_scales`
+
+
+class Features(NamedTuple):
+    """The features of all views at some contexts, each stored: less than scores where there are more arms than D."""
+
+    of_views: Singles  # (V, N, D)
+
+
+@fast_kernel
+def dense_rows(matrix: CSR, rows: NDArray[np.int64], dimension: int) -> Singles:
+    """Some rows of a matrix as dense ones (N, D)."""
+    dense = np.zeros((rows.shape[0], dimension), np.float32)
+    for i in range(rows.shape[0]):
+        for p in range(matrix.indptr[rows[i]], matrix.indptr[rows[i] + 1]):
+            dense[i, matrix.columns[p]] = matrix.values[p]
+    return dense
+
+
+def stored(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Features:
+    """The features at some nodes."""
+    count, views = of.scales.shape
+    averaged = dense_rows(of.contexts.sparse, np.arange(count), dimension)
+    found = np.empty((views, len(nodes), dimension), np.float32)
+    for v in range(views):
+        if v > 0:
+            averaged = spmm(of.adjacency, averaged)
+        found[v] = averaged[nodes] * of.scales[nodes, v, None]
+    return Features(found)
 
 
 def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
@@ -141,8 +169,11 @@ def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
         columns[:, v * arms :] = spmm(adjacency, np.ascontiguousarray(columns[:, v * arms :]))
 
 
-def predict(of: Operands, theta: Singles) -> Singles:
+def predict(of: Operands | Features, theta: Singles) -> Singles:
     """Return the scores ``f_ivᵀθ_vk`` (T, V·K) for θ (D, V·K)."""
+    if isinstance(of, Features):
+        by_view = theta.reshape(len(theta), len(of.of_views), -1)
+        return np.concatenate([f @ by_view[:, v] for v, f in enumerate(of.of_views)], axis=1)
     views = of.scales.shape[1]
     scores = times(of.contexts, theta)
     _apply_hops(of.adjacency, scores, views)
@@ -151,8 +182,12 @@ def predict(of: Operands, theta: Singles) -> Singles:
     return scores
 
 
-def adjoint(of: Operands, weights: Singles, scores: Singles, dimension: int) -> Singles:
+def adjoint(of: Operands | Features, weights: Singles, scores: Singles, dimension: int) -> Singles:
     """Return ``Σ_i m_ik · scores_ivk · f_iv`` (D, V·K), the adjoint of `predict`; overwrites ``scores`` (T, V·K)."""
+    if isinstance(of, Features):
+        by_view = scores.reshape(len(scores), len(of.of_views), -1)
+        by_view *= weights[:, None]
+        return np.concatenate([f.T @ by_view[:, v] for v, f in enumerate(of.of_views)], axis=1)
     views = of.scales.shape[1]
     by_view = scores.reshape(len(scores), views, -1)
     by_view *= of.scales[:, :, None]
@@ -190,13 +225,13 @@ def piece_of(array: Singles, arms: slice) -> Singles:
     return np.ascontiguousarray(array[:, :, arms]).reshape(len(array), -1)
 
 
-def cg_init(of: Operands, weights: Singles, targets: Singles, ridge: float, theta: Singles) -> CGState:
+def cg_init(of: Operands | Features, weights: Singles, targets: Singles, ridge: float, theta: Singles) -> CGState:
     """Return the state at ``theta`` (D, V·K), from which `cg_step` starts: ``r = b − Aθ``, ``p = r``.
 
     In the columns of view v and arm k, ``A = Σ_i m_ik f_iv f_ivᵀ + λI`` and ``b = Σ_i m_ik q_ik f_iv``; ``weights``
     (T, K) is m, ``targets`` (T, K) is q and ``ridge`` is λ.
     """
-    dimension, views = len(theta), of.scales.shape[1]
+    dimension, views = len(theta), theta.shape[1] // targets.shape[1]
     r = adjoint(of, weights, np.tile(targets, views), dimension)
     Atheta = adjoint(of, weights, predict(of, theta), dimension)
     Atheta += np.float32(ridge) * theta
@@ -204,7 +239,7 @@ def cg_init(of: Operands, weights: Singles, targets: Singles, ridge: float, thet
     return CGState(r, r.copy(), _column_dots(r, r))
 
 
-def cg_step(of: Operands, weights: Singles, ridge: float, theta: Singles, state: CGState) -> None:
+def cg_step(of: Operands | Features, weights: Singles, ridge: float, theta: Singles, state: CGState) -> None:
     """Take one conjugate-gradient step in every column; updates ``theta`` (D, V·K) and ``state`` in place."""
     Ap = adjoint(of, weights, predict(of, state.direction), len(theta))
     _advance(theta, *state, Ap, np.float32(ridge))

@@ -14,9 +14,13 @@ from taciturn.agents.table import NodeTable
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import views
+from taciturn.kernels.adjacency import Neighborhood
 
 CG_STEPS = 4
 """Steps of conjugate gradients in a solve, which starts from the solution before."""
+
+MANY_ARMS = 256
+"""With as many arms, and more of them than features, the features of the views are stored while they are solved."""
 
 CHUNK = 256
 """How many contexts at most are rescaled in one deferred step."""
@@ -33,8 +37,9 @@ FEW_ENTRIES = 8
 LONGEST = 100.0
 """θ at unit length that a change of scale has made longer than this is brought back: it says little then."""
 
-STALE_SHARE = 10
-"""All scales are recomputed once the contexts have grown by 1/10: until then they hardly change."""
+STALE_SHARE, STALE_SHARE_OF_MANY, MANY = 10, 2, 4096
+"""All scales are recomputed once the contexts have grown by 1/10: until then they hardly change. Beyond so many
+contexts, by 1/2: each has its own scale from its own decision, and to follow the neighborhoods of all takes long."""
 
 
 class CGSolver(Part):
@@ -47,6 +52,9 @@ class CGSolver(Part):
     ``projected`` (T, V, K), a column of the table, is X times the published θ at unit length; ``scales`` (T, V),
     another, brings each view of a context to unit length. Only the first ``n_used`` views are solved and scored: the
     published θ of the others is 0, so that they score 0.
+
+    With many arms and dense contexts of fewer features (``by_features``), nothing is projected: the features of the
+    views are made where they are needed, which are fewer numbers.
 
     Arguments:
         contexts: the contexts at unit length.
@@ -64,6 +72,7 @@ class CGSolver(Part):
         "scaled_to": "_scaled_to",
         "stage": "_stage",
         "n_used": "n_used",
+        "by_features": "by_features",
     }
 
     def __init__(
@@ -86,7 +95,7 @@ class CGSolver(Part):
         self._contexts, self._graph = contexts, graph
         self._targets, self._weights, self._means = targets, weights, means
         self._ridge, self._n_views, self._n_needed = ridge, n_views, n_needed
-        self.n_used = n_views
+        self.n_used, self.by_features = n_views, False
         self._fourier, self._preparations, self._is_due = fourier, preparations, is_due
         self.projected = table.column("projected", np.float32, n_views, "arm")
         self.scales = table.column("view_scales", np.float32, n_views)
@@ -100,10 +109,27 @@ class CGSolver(Part):
 
     def add(self, node: int, row: SparseRow) -> None:
         """A context has come, which is such a row at unit length."""
+        if self.by_features:
+            return
         theta, projected = _flat(self.unit_theta), self.projected.data[node]
         if len(row.columns) < len(theta):
             theta = theta[row.columns]  # (entries, V·K)
         projected[...] = (row.values.astype(np.float32) @ theta).reshape(projected.shape)
+
+    def scores(self, node: int, near: Neighborhood) -> NDArray[np.float32]:
+        """The scores ``f_vᵀθ_vk / ‖θ_vk‖`` (V, K) of a context, whose neighborhood this is."""
+        scores = np.zeros(self.projected.data.shape[1:], np.float32)
+        used, members = slice(self.n_used), near.members
+        if self.by_features:
+            rows = views.dense_rows(self._contexts.singles, members, self._contexts.n_features)
+            features = views.project(near.adjacency, np.tile(rows, self.n_used), 0, self.n_used)
+            for v, f in enumerate(features):
+                scores[v] = f @ self.unit_theta.data[:, v]
+        else:
+            projected = self.projected.data[members, used].reshape(len(members), -1)
+            scores[used] = views.project(near.adjacency, projected, 0, self.n_used)
+        scores[used] *= self.scales.data[node, used, None]
+        return scores
 
     # A solve.
 
@@ -161,12 +187,12 @@ class CGSolver(Part):
 
     def _begin(self) -> None:
         """Start conjugate gradients from the last solution."""
-        of, theta = self._operands(), self._theta.data[:, : self.n_used]
+        theta, (of, rows) = self._theta.data[:, : self.n_used], self._equations()
         residual, norm2 = np.empty_like(theta, order="C"), np.empty(theta.shape[1:], np.float32)
         for arms in self._pieces():
-            targets = self._rows_of(self._targets)[:, arms]
+            targets = self._targets.data[rows, arms]
             targets = targets if self._means is None else (targets - self._means.data[arms]).astype(np.float32)
-            weights, columns = self._rows_of(self._weights)[:, arms], views.piece_of(theta, arms)
+            weights, columns = self._weights.data[rows, arms], views.piece_of(theta, arms)
             begun = views.cg_init(of, weights, targets, self._ridge, columns)
             residual[:, :, arms] = begun.residual.reshape(len(theta), self.n_used, -1)
             norm2[:, arms] = begun.residual_norm2.reshape(self.n_used, -1)
@@ -175,12 +201,12 @@ class CGSolver(Part):
 
     def _step(self, cg: views.CGState) -> None:
         """One step of conjugate gradients."""
-        of, theta = self._operands(), self._theta.data[:, : self.n_used]
+        theta, (of, rows) = self._theta.data[:, : self.n_used], self._equations()
         parts = theta, *(part.reshape(-1, *theta.shape[1:]) for part in cg)
         for arms in self._pieces():
             columns, *state = pieces = [views.piece_of(part, arms) for part in parts]
             state[-1] = state[-1].reshape(-1)
-            views.cg_step(of, self._rows_of(self._weights)[:, arms], self._ridge, columns, views.CGState(*state))
+            views.cg_step(of, self._weights.data[rows, arms], self._ridge, columns, views.CGState(*state))
             for part, piece in zip(parts, pieces, strict=True):
                 if not np.may_share_memory(part, piece):
                     part[:, :, arms] = piece.reshape(len(part), self.n_used, -1)
@@ -198,7 +224,8 @@ class CGSolver(Part):
     def _rescale(self, chunk: int) -> bool:
         """Make up to `chunk` scales anew, if there are many more contexts than at the last time; whether all are."""
         count = self._contexts.count
-        if self._scaled_to == 0 and count * STALE_SHARE < self._scaled_at * (STALE_SHARE + 1):
+        share = STALE_SHARE_OF_MANY if self._scaled_at >= MANY else STALE_SHARE
+        if self._scaled_to == 0 and count * share < self._scaled_at * (share + 1):
             return True
         stop = min(self._scaled_to + chunk, count)
         of = self._graph.adjacency, self._contexts.rows
@@ -220,6 +247,7 @@ class CGSolver(Part):
         lengths = np.linalg.norm(used, axis=0)
         np.divide(used, np.where(lengths > 0, lengths, np.float32(1.0)), out=unit[:, : self.n_used])
         unit[:, self.n_used :] = 0.0
+        self.by_features = self._has_many_arms()
         self._project()
         if self._fourier is not None:
             self._fourier.publish()
@@ -227,18 +255,39 @@ class CGSolver(Part):
 
     def _project(self) -> None:
         """``projected`` of all contexts, by θ as published."""
+        if self.by_features:
+            return
         contexts, projected = views.rows_of(self._contexts.singles), self._rows_of(self.projected)
         for arms in self._pieces():
             found = views.times(contexts, views.piece_of(self.unit_theta.data, arms))
             projected[:, :, arms] = found.reshape(len(found), self._n_views, -1)
 
     def predictions(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """The scores of the published θ at all contexts (T, V, A), over the graph as it is now, of A arms at a time."""
-        of, unused = self._operands(), self._n_views - self.n_used
+        """The scores of the published θ at all contexts (T, V, A), over the graph as it is now, of A arms at a time.
+
+        Of a context without a target they can be anything.
+        """
+        count, unused, (of, rows) = self._contexts.count, self._n_views - self.n_used, self._equations()
         for arms in self._pieces():
             scores = views.predict(of, views.piece_of(self.unit_theta.data[:, : self.n_used], arms))
             by_view = scores.reshape(len(scores), self.n_used, -1)
-            yield arms, np.pad(by_view, ((0, 0), (0, unused), (0, 0))) if unused else by_view
+            if unused or len(scores) < count:
+                of_all = np.zeros((count, self._n_views, by_view.shape[2]), np.float32)
+                of_all[rows, : self.n_used] = by_view
+                by_view = of_all
+            yield arms, by_view
+
+    def _has_many_arms(self) -> bool:
+        """Whether features of contexts are fewer numbers than scores, which are made of most of them anyway."""
+        count, n_features, n_arms = self._contexts.count, self._contexts.n_features, self._theta.data.shape[2]
+        return n_arms >= max(MANY_ARMS, n_features) and self._contexts.n_entries * 2 >= count * n_features
+
+    def _equations(self) -> tuple[views.Operands | views.Features, NDArray[np.int64] | slice]:
+        """The features that the regressions are on, and of which contexts they are."""
+        if not self._has_many_arms():
+            return self._operands(), slice(self._contexts.count)
+        known = np.flatnonzero(self._rows_of(self._weights).any(axis=1))
+        return views.stored(self._operands(), known, self._contexts.n_features), known
 
     def _rows_of(self, column: Array) -> NDArray[np.float32]:
         return column.data[: self._contexts.count]
@@ -297,7 +346,8 @@ class CGSolver(Part):
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take all over; conjugate gradients are there where the stage needs them. Files of before use all views."""
-        super().load_state_dict({"n_used": self._n_views} | state, n_arms, n_features, n_nodes)
+        before = {"n_used": self._n_views, "by_features": False}
+        super().load_state_dict(before | state, n_arms, n_features, n_nodes)
         require(1 <= self.n_used <= self._n_views, "the number of views is not sound")
         cg, first_cg = state["cg"], 1 + len(self._preparations)
         self._cg = None if cg is None else views.CGState(*(cg[name] for name in views.CGState._fields))

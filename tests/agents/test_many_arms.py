@@ -1,0 +1,104 @@
+"""With many arms ViewUCB keeps features rather than scores, and solves less often; it decides as it would otherwise."""
+
+import numpy as np
+import pytest
+
+import taciturn
+from taciturn.agents import viewucb
+from taciturn.agents.parts import cg_solver
+from taciturn.kernels import views
+
+K, D = 40, 20
+
+
+def contexts(count, seed=0):
+    rng = np.random.default_rng(seed)
+    arms = rng.integers(K, size=count)
+    return np.random.default_rng(1).normal(size=(K, D))[arms] + 0.3 * rng.normal(size=(count, D)), arms
+
+
+def run(agent, count, seed=0):
+    X, arms = contexts(count, seed)
+    decisions = []
+    for i, (x, arm) in enumerate(zip(X, arms, strict=True)):
+        decisions.append(agent.decide(x))
+        agent.feedback(decisions[-1].id, None if i % 3 == 2 else float(decisions[-1].arm == arm))
+    return decisions
+
+
+def start():
+    agent = taciturn.ViewUCB(arms=K, scaling="none")
+    agent.warm_start(*contexts(K))
+    return agent
+
+
+def test_scores_by_features_are_those_of_projections(monkeypatch):
+    expected = run(agent := start(), 60)
+    assert not agent._solver.by_features
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", 2)
+    found = run(agent := start(), 60)
+    assert agent._solver.by_features
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.scores, two.scores, atol=2e-3)
+
+
+def test_a_context_with_zeros_is_scored_by_features_too(monkeypatch):
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", 2)
+    agent = start()
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", 1000)  # published by features, decided on as before
+    x = np.zeros(D)
+    x[3] = 1.0
+    other = taciturn.ViewUCB(arms=K, scaling="none")
+    other.warm_start(*contexts(K))
+    np.testing.assert_allclose(agent.decide(x).scores, other.decide(x).scores, atol=2e-3)
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_file_resumes_bit_for_bit(monkeypatch, tmp_path, deferred):
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", 2)
+    run(agent := start(), 30)
+    if deferred:
+        agent.defer_training()
+        run(agent, 5, seed=3)
+        agent.train_pending(5)
+    agent.save(tmp_path / "agent")
+    other = taciturn.load(tmp_path / "agent")
+    for one, two in zip(run(agent, 20, seed=4), run(other, 20, seed=4), strict=True):
+        np.testing.assert_array_equal(one.scores, two.scores)
+
+
+def test_arms_that_make_the_features_the_larger_part_are_projected_again(monkeypatch):
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", K + 1)
+    agent = start()
+    agent.add_arm("one more")
+    run(agent, 4)
+    assert agent._solver.by_features
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", K + 2)
+    run(agent, 4, seed=2)
+    assert not agent._solver.by_features
+    rows, solver = agent._unit.singles, agent._solver
+    expected = views.spmm(rows, solver.unit_theta.data.reshape(D, -1))
+    np.testing.assert_allclose(solver.projected.data[: agent._unit.count].reshape(expected.shape), expected, atol=1e-5)
+
+
+def test_solves_are_rarer_the_more_a_score_costs(monkeypatch):
+    solves = []
+    for most in (2**19, 4 * D * K // 5):
+        monkeypatch.setattr(viewucb, "MANY_PRODUCTS", most)
+        agent, times = start(), 0
+        for _ in range(60):
+            before = agent._solver.solved_at
+            run(agent, 1, seed=agent.next_id)
+            times += agent._solver.solved_at != before
+        solves.append(times)
+    assert solves[0] >= 30
+    assert 5 <= solves[1] <= solves[0] / 2
+
+
+def test_pieces_of_arms_are_solved_as_all_at_once(monkeypatch):
+    expected = run(start(), 40)
+    monkeypatch.setattr(views, "PIECE", 2**9)
+    agent = start()
+    assert len(agent._solver._pieces()) > 2
+    for one, two in zip(run(agent, 40), expected, strict=True):
+        np.testing.assert_allclose(one.scores, two.scores, atol=2e-3)
