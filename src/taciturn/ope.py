@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.errors import TaciturnError
+from taciturn.system import one_thread
 from taciturn.validate import LARGEST, MANY, check_number
 
 Floats = NDArray[np.float64]
@@ -177,8 +178,9 @@ def ridge_model(contexts: Any, log: Any, arms: int, *, observation: Any = None, 
         model[~half] = np.average(log.rewards[known], weights=inverse_q[known])
         for arm in np.unique(log.arms[known]):
             rows = known & (log.arms == arm)
-            ridge = Ridge(penalty, solver="svd").fit(X[rows], log.rewards[rows], sample_weight=inverse_q[rows])
-            model[~half, arm] = ridge.predict(X[~half]).clip(0, 1)
+            with one_thread():
+                ridge = Ridge(penalty, solver="svd").fit(X[rows], log.rewards[rows], sample_weight=inverse_q[rows])
+                model[~half, arm] = ridge.predict(X[~half]).clip(0, 1)
     return model
 
 

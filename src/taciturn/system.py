@@ -5,8 +5,12 @@ import secrets
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
@@ -55,6 +59,20 @@ def _least_memory(container_limits: tuple[Path, ...]) -> float:
         text = file.read_text() if file.is_file() else ""
         limits += [float(text)] if text.strip().isdigit() else []
     return min(limits, default=float("inf"))
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Numerical libraries use one thread within the block, whatever the environment says.
+
+    For small fits of scikit-learn, after it was imported: threads that outnumber idle cores wait for each other, and
+    a fit takes ten times as long.
+    """
+    return _loaded_libraries().limit(limits=1)  # type: ignore[no-any-return]
+
+
+@cache
+def _loaded_libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for them takes milliseconds
 
 
 def format_bytes(size: float) -> str:

@@ -24,6 +24,7 @@ from taciturn.agents.viewucb import ViewUCB
 from taciturn.contracts import Arm
 from taciturn.errors import AlreadyAnswered
 from taciturn.features.scale import Change
+from taciturn.system import one_thread
 from taciturn.validate import MANY, check_number
 
 
@@ -119,7 +120,7 @@ class RefitModel(BaseAgent):
     def _fit(self, labels: NDArray[np.int64]) -> Model:
         key = (self._table.id.data[: len(labels)].tobytes() + labels.tobytes(), self._contexts.n_features)
         if self._model is None or self._model[0] != key:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), one_thread():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 warnings.simplefilter("ignore", RuntimeWarning)  # contexts that no label reaches
                 self._model = key, self._new_model(labels)
@@ -133,7 +134,7 @@ class RefitModel(BaseAgent):
         scores = np.full(n_arms, 1.0 / n_arms)
         if (labels >= 0).any():
             model = self._fit(labels)
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), one_thread():
                 found = model.predict_proba(self._contexts.matrix(node, node + 1))[0]
             if np.isfinite(found).all():
                 scores[:] = 0.0

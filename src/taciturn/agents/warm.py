@@ -1,12 +1,14 @@
 """Compile the kernels of agents before they are needed, so that no decision waits for it."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from taciturn.agents import storage
-from taciturn.registry import make
+from taciturn.agents.base import BaseAgent
+from taciturn.registry import METHODS, make
 
 FEATURES = 8
 
@@ -14,11 +16,34 @@ FEATURES = 8
 def compile_kernels(kinds: Iterable[str]) -> None:
     """Compile, or read from the cache, all kernels that agents of some kinds (names of `METHODS`) use.
 
-    A small agent of each kind goes through everything that agents do. With an empty cache the first takes half a
-    minute; with a full one all kinds take less than a second.
+    A small agent of each kind goes through everything that agents do. With an empty cache that takes seconds, with a
+    full one a tenth of a second.
     """
     for kind in kinds:
         _exercise(kind, make(kind, arms=["a", "b"], max_nodes=16))
+
+
+def prepare(agent: object) -> None:
+    """Compile the kernels that an agent is going to use, so that no time that is taken of it includes compilation.
+
+    Once in a process for all agents of a kind. Of an agent that is not of taciturn, those of `BaseAgent`.
+    """
+    if isinstance(agent, BaseAgent):
+        _prepare_kind(_kind_of(agent))
+
+
+_prepare_kind = cache(lambda kind: compile_kernels([kind]))
+
+
+def _kind_of(agent: BaseAgent) -> str:
+    """The method that uses the same kernels: of its class and parameters, else of its class, else of a base class."""
+    for base in type(agent).__mro__:
+        path = f"{base.__module__}:{base.__qualname__}"
+        kinds = [kind for kind, method in METHODS.items() if method.target == path]
+        alike = [kind for kind in kinds if METHODS[kind].params.items() <= agent.params.items()]
+        if kinds:
+            return (alike or kinds)[0]
+    return "linucb"
 
 
 def _exercise(kind: str, agent: Any) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
+from taciturn.agents.warm import prepare
 from taciturn.contracts import Dataset, Trace
 from taciturn.experiments import peak_memory
 from taciturn.experiments.evaluate import evaluate
@@ -48,6 +49,7 @@ def run_task(task: RunTask, dataset: Dataset, on_step: OnStep | None = None) -> 
     try:
         stream = task.stream(dataset)
         agent = task.agent(dataset)
+        prepare(agent)  # which takes memory of its own
         gc.collect()  # an agent and its lifecycle refer to each other: free the last one before memory is measured
         peak_memory.reset_peak()
         trace = evaluate(agent, stream, progress=on_step or False)

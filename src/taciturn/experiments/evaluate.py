@@ -6,6 +6,7 @@ from time import perf_counter
 
 import numpy as np
 
+from taciturn.agents.warm import prepare
 from taciturn.contracts import Agent, Dataset, FullFeedbackAgent, Trace
 from taciturn.errors import TaciturnError
 from taciturn.experiments.progress import steps_bar
@@ -15,6 +16,8 @@ from taciturn.streams.stream import Stream
 
 def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[float], object] | None = None) -> Trace:
     """Run an agent over a stream and return its choices, rewards and times at each step.
+
+    Kernels that are not compiled yet are compiled before the clock starts.
 
     Arguments:
         agent: a fresh agent with the stream's arms; it learns. With `expire_after` set it is not sent `None` for
@@ -29,6 +32,7 @@ def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[float],
         )
     if stream.graded and isinstance(agent, FullFeedbackAgent):
         raise TaciturnError(told_the_right_arm(type(agent).__name__, stream.dataset))
+    prepare(agent)
     if callable(progress):
         return _run(agent, stream, progress)
     with steps_bar(len(stream), shown=progress, measure=measure_of(graded=stream.graded)) as advance:

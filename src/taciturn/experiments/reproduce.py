@@ -12,7 +12,7 @@ from taciturn.experiments.evaluate import evaluate
 from taciturn.experiments.spec import Experiment
 from taciturn.registry import make, preset_file
 from taciturn.streams.stream import Stream
-from taciturn.system import atomic_write
+from taciturn.system import atomic_write, one_thread
 
 QUICK_SEEDS, QUICK_STEPS = 2, 600
 FIGURE_DATA, FIGURE_MISSING = "cnae9", 0.5
@@ -66,7 +66,8 @@ def write_spaces(folder: Path, dataset: Dataset, *, steps: int | None = None, ro
         chosen = np.random.default_rng(seed).permutation(len(space.contexts))[:rows]
         views = space.contexts.shape[1]
         vectors = np.concatenate([space.contexts[chosen].reshape(-1, space.contexts.shape[2]), space.weights])
-        plane = TSNE(random_state=seed, perplexity=30.0, init="pca").fit_transform(vectors)
+        with one_thread():
+            plane = TSNE(random_state=seed, perplexity=30.0, init="pca").fit_transform(vectors)
         count = len(chosen) * views
         buffer = io.BytesIO()
         np.savez_compressed(

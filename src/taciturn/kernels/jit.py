@@ -25,7 +25,10 @@ Function = TypeVar("Function", bound=Callable[..., object])
 PATIENCE = 1.0
 """Seconds of compiling after which `NOTE` is written to stderr."""
 
-NOTE = "taciturn compiles its kernels once, which takes about half a minute at the first use of an agent"
+NOTE = (
+    "taciturn compiles its kernels, once for each method, which takes seconds; "
+    "`python -m taciturn.warm` does it beforehand"
+)
 UNCACHED = (
     "taciturn cannot write its compiled kernels to any folder, so every process compiles them anew; "
     "set NUMBA_CACHE_DIR to a folder that can be written to"

@@ -12,6 +12,7 @@ from taciturn.agents.parts.part import Part, Sizes, require
 from taciturn.agents.table import NodeTable
 from taciturn.errors import TaciturnError
 from taciturn.features.scale import Change
+from taciturn.system import one_thread
 
 
 @dataclass(eq=False)
@@ -107,7 +108,8 @@ class ClassifierImputer(BaseImputer):
 
     def _call(self, method: str, *values: Any, **options: Any) -> Any:
         try:
-            return getattr(self.estimator, method)(*values, **options)
+            with one_thread():
+                return getattr(self.estimator, method)(*values, **options)
         except (TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise TaciturnError(

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import MiniBatchKMeans
-from threadpoolctl import threadpool_limits
 
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers.base import BaseImputer
 from taciturn.agents.parts.part import MAX_COUNT, Part, Sizes, in_range, is_array, require
 from taciturn.agents.table import NodeTable
 from taciturn.features.scale import Change
+from taciturn.system import one_thread
 from taciturn.validate import LARGEST, check_number
 
 MAX_THREADS = 1024
@@ -91,8 +91,7 @@ class KMeansImputer(BaseImputer):
             return
         first = node if begun else 0
         rows = self._table.contexts.matrix(first, node + 1)
-        # Threads that outnumber idle cores wait for each other; k-means keeps to the number of its first fit.
-        with nullcontext() if begun else threadpool_limits(1):
+        with nullcontext() if begun else one_thread():  # k-means keeps to the number of threads of its first fit
             self._kmeans.partial_fit(rows)
         self._cluster.data[first : node + 1] = self._kmeans.labels_
 
