@@ -7,6 +7,7 @@ import pytest
 
 import taciturn
 from oracles import minibatch as oracle
+from taciturn.agents import storage
 from taciturn.agents.parts import embedded_ridge, encoder, snapshot
 from taciturn.errors import TaciturnError
 from taciturn.experiments.checks import toy_data
@@ -105,6 +106,19 @@ def test_counts_of_labels_are_those_of_the_table():
     agent.decide(np.ones(5))
     labels = agent.state_dict()["table"]["columns"]["labels"]
     assert agent._encoder._counts().tolist() == [*(labels >= 0).sum(axis=0), (labels >= 0).any(axis=1).sum()]
+
+
+@pytest.mark.parametrize(("kind", "settings"), [(taciturn.GCNUCB, {"warmup": 0}), (taciturn.ROGCN, {})])
+def test_a_loaded_agent_goes_on_with_the_adjacency_and_the_turn_of_the_running_one(kind, settings, monkeypatch):
+    monkeypatch.setattr(snapshot, "SHARE", 3)  # so that it is long in use
+    agent = run(kind(arms=3, batch_size=16, **settings), 70)
+    loaded = storage.loads(storage.dumps(agent), "agent")
+    assert len(agent._encoder.snapshot().indptr) < agent.next_id, "it is one of before"
+    run(agent, 20, 2)
+    run(loaded, 20, 2)
+    for id in range(agent.next_id - 20, agent.next_id):
+        np.testing.assert_array_equal(agent.decision(id).scores, loaded.decision(id).scores)
+    assert storage.dumps(agent) == storage.dumps(loaded)
 
 
 def test_the_sums_of_a_loaded_agent_are_those_of_the_running_one(tmp_path):
