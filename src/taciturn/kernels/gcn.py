@@ -84,16 +84,6 @@ def new_workspace(nodes: int, entries: int, w1: Real, w2: Real) -> Workspace:
 
 
 @kernel
-def _labelled(labels: Labels, labelled: Mask) -> None:
-    """Write which rows (T,) have a label of any head to ``labelled``."""
-    for i in range(labels.shape[0]):
-        labelled[i] = False
-        for h in range(labels.shape[1]):
-            if labels[i, h] >= 0:
-                labelled[i] = True
-
-
-@kernel
 def _neighbors(indptr: Ints, columns: NDArray[np.int32], rows: Mask, expanded: Mask) -> None:
     """Write the rows that a product with Â reads to compute ``rows``, these and their neighbors, to ``expanded``."""
     for i in range(rows.shape[0]):
@@ -185,16 +175,25 @@ def _rectify(hidden: Real, rows: Mask) -> None:
 
 
 @fast_kernel
-def _activate(hidden: Real, rows: Mask, w2_t: Real, dropout: float, key: np.uint64, hw2: Real) -> None:
+def _activate(
+    hidden: Real,
+    rows: Mask,
+    w2_t: Real,
+    dropout: float,
+    key: np.uint64,
+    bits: NDArray[np.uint64],
+    random: NDArray[np.uint16],
+    factors: Real,
+    hw2: Real,
+) -> None:
     """Apply ReLU and dropout to the masked rows of ``hidden``, and write ``hidden · W2``; ``w2_t`` is (H, C, L).
 
-    W2 is applied before the second product with Â, which then has C columns for each head instead of L.
+    W2 is applied before the second product with Â, which then has C columns for each head instead of L. ``bits``,
+    ``random`` (the same memory in 16 bits each) and ``factors`` are room for the random numbers of a row.
     """
     heads, classes, size = w2_t.shape
     scale, zero = hidden.dtype.type(1.0 / (1.0 - dropout)), hidden.dtype.type(0.0)
     threshold = np.uint16(dropout * UINT16_RANGE)
-    bits = np.empty((heads * size + 3) // 4, np.uint64)
-    random, factors = bits.view(np.uint16), np.empty(heads * size, hidden.dtype)
     for i in range(rows.shape[0]):
         if not rows[i]:
             continue
@@ -215,18 +214,13 @@ def _activate(hidden: Real, rows: Mask, w2_t: Real, dropout: float, key: np.uint
 
 
 @fast_kernel
-def _softmax_grad(labels: Labels, classes: int, logits: Real) -> None:
+def _softmax_grad(labels: Labels, counts: Real, classes: int, logits: Real) -> None:
     """Put ∂loss/∂logits in place of ``logits``: ``(softmax(logits) − one-hot label) / (labels of the head)``.
 
-    It is zero where ``labels`` (T, H) is −1, whatever the logits are.
+    It is zero where ``labels`` (T, H) is −1, whatever the logits are. ``counts`` (H,) are the numbers of labels.
     """
     nodes, heads = labels.shape
     zero, one = logits.dtype.type(0.0), logits.dtype.type(1.0)
-    counts = np.zeros(heads, logits.dtype)
-    for i in range(nodes):
-        for h in range(heads):
-            if labels[i, h] >= 0:
-                counts[h] += one
     for i in range(nodes):
         for h in range(heads):
             first = h * classes
@@ -363,8 +357,7 @@ def gradients(
     to the entries of X (one mask for all heads) with ``keys[0]`` and to the hidden layers with ``keys[1]``. Only rows
     within two hops of a label are computed. Â is symmetric, so its rows serve as its columns.
     """
-    labelled = np.empty(len(labels), np.bool_)
-    _labelled(labels, labelled)
+    labelled = labels.max(axis=1) >= 0
     hidden_rows = _expanded(adjacency, labelled)
     input_rows = _expanded(adjacency, hidden_rows)
     w2_t = np.ascontiguousarray(w2.transpose(0, 2, 1))
@@ -372,9 +365,12 @@ def gradients(
     inputs = _kept_inputs(contexts, input_rows, dropout, keys[0], work)
     _multiply(inputs, w1, input_rows, work.xw1)
     _multiply(adjacency, work.xw1, hidden_rows, work.hidden)
-    _activate(work.hidden, hidden_rows, w2_t, dropout, keys[1], work.hw2)
+    bits = np.empty((w1.shape[1] + 3) // 4, np.uint64)
+    room = bits, bits.view(np.uint16), np.empty(w1.shape[1], w1.dtype)
+    _activate(work.hidden, hidden_rows, w2_t, dropout, keys[1], *room, work.hw2)
     _multiply(adjacency, work.hw2, labelled, work.logits)
-    _softmax_grad(labels, w2.shape[2], work.logits)
+    counts = (labels >= 0).sum(axis=0).astype(w1.dtype)
+    _softmax_grad(labels, counts, w2.shape[2], work.logits)
     _multiply(adjacency, work.logits, hidden_rows, work.hw2)
     _last_layer_back(work.hw2, hidden_rows, w2_t, dropout, work.hidden, grad2_t, work.xw1)
     _multiply(adjacency, work.xw1, input_rows, work.hidden)
