@@ -1,8 +1,9 @@
-"""Insertion of a node into the exact k-nearest-neighbor graph, compared with a refit by scikit-learn and with river.
+"""Insertion of a node into the k-nearest-neighbor graph, compared with a refit by scikit-learn and with river.
 
 The refit is scikit-learn's `NearestNeighbors`, fitted to all rows and queried either for the new node's neighbors (the
 lists of other nodes are then stale) or for those of all nodes, which is the graph that taciturn keeps. river's `SWINN`
-is approximate, keeps a sliding window and works on Python objects.
+is approximate, keeps a sliding window and works on Python objects. The second table is of larger graphs: an exact
+insertion beside one by the index, and the share of nearest neighbors that it finds.
 """
 
 import numpy as np
@@ -11,6 +12,7 @@ from common import SEED, Stopwatch, Table, main, shown, times, versions
 from river.neighbors import SWINN
 from sklearn.neighbors import NearestNeighbors
 
+from taciturn.agents.parts import neighbor_index
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
@@ -18,6 +20,7 @@ from taciturn.contracts import SparseRow
 K = 5
 SIZES = (1000, 5000, 20_000, 50_000)
 WHOLE_GRAPH_UP_TO, SWINN_UP_TO = 20_000, 5000
+INDEXED_SIZES, INDEXED = (10_000, 30_000, 100_000, 300_000), 1000
 KINDS = {"sparse": (1000, 20), "dense": (50, 50)}
 GOAL = {("sparse", 20_000): "100×"}
 
@@ -82,7 +85,7 @@ def compare_at(kind, size, X, graph, store, window):
             index = NearestNeighbors(n_neighbors=K + 1).fit(X[: size + 20])
             distances, _ = index.kneighbors(X[size + 19 : size + 20])
     theirs = np.sort(distances[0])[1:]
-    np.testing.assert_allclose(np.sqrt(graph.state_dict()["slots"]["distances"][size + 19]), theirs, atol=1e-6)
+    np.testing.assert_allclose(np.sqrt(graph._near.lists.distances[size + 19, :K]), theirs, atol=1e-6)
     whole = Stopwatch()
     if size <= WHOLE_GRAPH_UP_TO:
         with whole():
@@ -98,6 +101,44 @@ def compare_at(kind, size, X, graph, store, window):
         times(refit.milliseconds, mean) + (f", {times(whole.milliseconds, mean)}" if whole.laps else ""),
         GOAL.get((kind, size), ""),
     ]
+
+
+def compare_index():
+    rows = []
+    for kind in KINDS:
+        X = rows_of(kind, INDEXED_SIZES[-1] + INDEXED)
+        store = RowStore()
+        store.n_features = X.shape[1]
+        graph, count = NodeGraph(store, K), 0
+        for size in INDEXED_SIZES:
+            ours = Stopwatch()
+            while count < size:
+                append(store, X, count)
+                with ours():
+                    graph.add(count, None)
+                count += 1
+            recent = 1000 * float(np.mean(ours.laps[-INDEXED:]))
+            exact, count = exact_milliseconds(graph, store, X, count), count + 5
+            rows.append([kind, f"{size}", shown(recent), shown(exact), times(exact, recent), f"{graph.recall:.3f}"])
+    return Table(
+        "Graph, insertion among many nodes",
+        f"Milliseconds to insert a node, mean of {INDEXED}, beside an exact insertion, which is taken as long as it is "
+        "the faster; and the share of the nearest neighbors that are found. Rows as above.",
+        ["rows", "nodes", "taciturn", "exact", "ratio", "recall"],
+        rows,
+    )
+
+
+def exact_milliseconds(graph, store, X, count):
+    """Return the time of five exact insertions."""
+    watch, work = Stopwatch(), neighbor_index.SEARCH_WORK
+    neighbor_index.SEARCH_WORK = float("inf")
+    for node in range(count, count + 5):
+        append(store, X, node)
+        with watch():
+            graph.add(node, None)
+    neighbor_index.SEARCH_WORK = work
+    return watch.milliseconds
 
 
 def add(graph, store, X, node):
@@ -120,4 +161,4 @@ def dense_row(X, node):
 
 
 if __name__ == "__main__":
-    main(compare)
+    main(compare, compare_index)

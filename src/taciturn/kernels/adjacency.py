@@ -150,9 +150,8 @@ class Links(NamedTuple):
 
     sigma: float
     slots: Columns  # (size,): the index in `nodes` of each node, or −1
-    near: int  # so many of each list are reversed, k or more
     first: Columns  # (S,): of the entries that list each index; see `reverse.Reverse`
-    following: Columns  # (S·near,)
+    following: Columns  # (S·k,)
     first_edge: Ints  # (size,): likewise the given edges of each node: 2e is the source of edge e, 2e + 1 its target
     following_edge: Ints  # (2E,)
 
@@ -202,7 +201,7 @@ def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -
         entry, listed = links.first[slot], 0
         while entry >= 0 or listed < k:
             # Those with a lower index that list it come first, then its own list, then the others.
-            i = entry // links.near  # −1 where there is no entry
+            i = entry // graph.k  # −1 where there is no entry
             belongs = listed < k and (entry < 0 or i > slot)
             if belongs:
                 i = int(graph.neighbors[slot, listed])
@@ -210,7 +209,7 @@ def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -
                 listed += 1
             else:
                 owner, place = i, _place_of(graph.neighbors, k, i, slot)
-                counts = place >= 0 and (i < slot or _place_of(graph.neighbors, k, slot, i) < 0)
+                counts = i < slot or _place_of(graph.neighbors, k, slot, i) < 0
                 entry = links.following[entry]
             if counts:
                 edges.others[size], edges.own[size] = graph.nodes[i], belongs

@@ -94,7 +94,7 @@ class NodeGraph(Part):
         lists, reverse = self._near.lists, self._near.reverse
         sigma = adjacency.bandwidth(lists.distances, self._k, self._near.count, self._sums)
         edges = self._first_edge.data, self._following.data.reshape(-1)
-        links = Links(sigma, self._slot_of.data, self._near.near, reverse.first, reverse.following, *edges)
+        links = Links(sigma, self._slot_of.data, reverse.first, reverse.following, *edges)
         return adjacency.neighborhood(self._edges_of_all(), links, node, steps, self._number.data)
 
     def _edges_of_all(self) -> Graph:

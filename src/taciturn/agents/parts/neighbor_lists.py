@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.parts.part import Array, Sizes, in_range, is_array, require, with_spare
+from taciturn.agents.parts.part import Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.errors import TaciturnError
 from taciturn.kernels import knn
@@ -20,6 +20,43 @@ MAX_REBUILT, MAX_PRODUCTS = 512, 2**25
 Ints = NDArray[np.int64]
 
 
+class ReversedLists:
+    """The first `near` of some lists reversed, up to date with insertions, or to be made anew."""
+
+    def __init__(self, near: int) -> None:
+        self.near = near
+        self._table = Table()  # of fewer slots than there are, where lists have changed since
+        self._columns = [self._table.column(name, np.int32, near, fill=-1) for name in Reverse._fields[:3]]
+        self._columns += [self._table.column(name, np.int32, fill=-1) for name in Reverse._fields[3:]]
+
+    def _arrays(self) -> Reverse:
+        return Reverse(*(column.data.reshape(-1) for column in self._columns))
+
+    def follow(self, lists: NDArray[np.int32], slot: int, changes: knn.Changes) -> None:
+        """Follow the insertion of a slot, the last, if those before it are reversed."""
+        if (slot + 1) * self.near > np.iinfo(np.int32).max:
+            raise TaciturnError(f"lists of {self.near} neighbors for {slot} contexts are more than can be reversed")
+        if self._table.count == slot:
+            self._table.extend()
+            follow(self._arrays(), lists, self.near, slot, *changes)
+
+    def up_to_date(self, lists: NDArray[np.int32], count: int) -> Reverse:
+        """The lists of so many slots reversed."""
+        if self._table.count != count:
+            self.forget()
+            self._table.extend(count)
+            reverse_all(self._arrays(), lists, self.near, count)
+        return self._arrays()
+
+    def forget(self) -> None:
+        """Lists have changed otherwise than by an insertion."""
+        self._table.keep(np.arange(0))
+
+    def nbytes(self, sizes: Sizes) -> float:
+        """Bytes for so many slots."""
+        return self._table.nbytes(sizes)
+
+
 class NeighborLists:
     """A slot for each row that joined, in the order of arrival, with the slots of its k + `SPARE` nearest.
 
@@ -30,7 +67,6 @@ class NeighborLists:
 
     def __init__(self, contexts: RowStore, k: int) -> None:
         self._contexts, self.k = contexts, k
-        self.near = k  # so many of each list are reversed
         self._slots = Table()
         self._nodes = self._slots.column("nodes", np.int32, fill=-1)
         self._lists = self._slots.column("lists", np.int32, k + SPARE, fill=-1)  # the slots of the nearest
@@ -38,7 +74,8 @@ class NeighborLists:
         self._known = self._slots.column("known", np.int32)
         self._reach = self._slots.column("reach", np.float64, fill=np.inf)
         self._squares = self._slots.column("squares", np.float64)
-        self._reversed, self._links = self._no_links()
+        self._nearest_reversed = ReversedLists(k)
+        self._all_reversed: ReversedLists | None = None  # for a search
         self._postings: knn.Postings | None = None
         self._indexed = 0  # how many slots there were when the postings were made
 
@@ -61,58 +98,59 @@ class NeighborLists:
     # Insertion.
 
     def insert(self, node: int) -> Ints:
-        """Let a row join, compared with all others; returns the slots whose nearest have changed."""
+        """Let a row join, compared with all others; returns the slots whose k nearest have changed."""
         slot = self._append(node)
         index = self._up_to_date_postings(slot)
-        return self._follow(knn.insert(self.lists, index, self._contexts.rows, self.nodes, self.near))
+        return self._follow(knn.insert(self.lists, index, self._contexts.rows, self.nodes, self._recorded))
 
     def offer(self, node: int, candidates: Ints) -> Ints:
         """Let a row join, compared with some slots, which rise."""
         self._append(node)
-        return self._follow(knn.offer(self.lists, self._contexts.rows, self.nodes, self.near, candidates))
+        return self._follow(knn.offer(self.lists, self._contexts.rows, self.nodes, self._recorded, candidates))
 
     def _append(self, node: int) -> int:
         slot = self._slots.extend()
         self._nodes.data[slot] = node
         return slot
 
+    @property
+    def _recorded(self) -> int:
+        """Changes are recorded among so many first of a list: all, where all are reversed."""
+        return self.k if self._all_reversed is None else self._lists.data.shape[1]
+
     def _follow(self, changes: knn.Changes) -> Ints:
-        """Let the reversed lists follow the last insertion, if they are up to date with those before it."""
-        slot = self.count - 1
-        if self.count * self.near > np.iinfo(np.int32).max:
-            raise TaciturnError(f"{self.count} contexts with {self.k} neighbors each are more than a graph can hold")
-        if self._reversed.count == slot:
-            self._reversed.extend()
-            follow(self._as_reverse(), self._lists.data, self.near, slot, *changes)
+        """Let the reversed lists follow the last insertion; returns the slots whose k nearest have changed."""
+        slot, lists = self.count - 1, self._lists.data
+        if self._all_reversed is not None:
+            self._all_reversed.follow(lists, slot, changes)
+            changes = self._among_nearest(slot, changes)
+        self._nearest_reversed.follow(lists, slot, changes)
         return changes.nodes
 
-    def _no_links(self) -> tuple[Table, list[Array]]:
-        """A table for what `Reverse` holds: of no slots, until that is asked for."""
-        table = Table()
-        columns = [table.column(name, np.int32, self.near, fill=-1) for name in Reverse._fields[:3]]
-        return table, columns + [table.column(name, np.int32, fill=-1) for name in Reverse._fields[3:]]
-
-    def reverse_all_listed(self) -> None:
-        """Reverse whole lists from now on, so that a search finds nodes which few list."""
-        width = self._lists.data.shape[1]
-        if self.near < width:
-            self.near = width
-            self._reversed, self._links = self._no_links()
-
-    def _as_reverse(self) -> Reverse:
-        return Reverse(*(column.data.reshape(-1) for column in self._links))
+    def _among_nearest(self, slot: int, changes: knn.Changes) -> knn.Changes:
+        """Of changes anywhere in the lists, those among the k nearest: who is there no longer is the next."""
+        lists, k = self._lists.data, self.k
+        nearer = (lists[changes.nodes, :k] == slot).any(axis=1)
+        nodes = changes.nodes[nearer]
+        return knn.Changes(nodes, lists[nodes, k] if lists.shape[1] > k else changes.lost[nearer])
 
     @property
     def reverse(self) -> Reverse:
-        """The first `near` of all lists, reversed."""
-        if self._reversed.count != self.count:
-            self._reversed.extend(self.count)
-            reverse_all(self._as_reverse(), self._lists.data, self.near, self.count)
-        return self._as_reverse()
+        """The k nearest of all slots, reversed."""
+        return self._nearest_reversed.up_to_date(self._lists.data, self.count)
+
+    @property
+    def reverse_all(self) -> Reverse:
+        """All lists reversed, so that a search finds nodes which few list."""
+        if self._all_reversed is None:
+            self._all_reversed = ReversedLists(self._lists.data.shape[1])
+        return self._all_reversed.up_to_date(self._lists.data, self.count)
 
     def _reverse_later(self) -> None:
         """Lists have changed otherwise than by an insertion."""
-        self._reversed.keep(np.arange(0))
+        for part in (self._nearest_reversed, self._all_reversed):
+            if part is not None:
+                part.forget()
 
     def _up_to_date_postings(self, slots: int) -> knn.Postings:
         """The inverted index, made anew where it lacks features, or so many rows that these would cost more."""
@@ -174,11 +212,11 @@ class NeighborLists:
 
     def nbytes(self, sizes: Sizes) -> float:
         """The slots, the reversed lists and the postings."""
-        return self._slots.nbytes(sizes) + self._reversed.nbytes(sizes) + self._postings_nbytes(sizes)
+        return self._slots.nbytes(sizes) + self._nearest_reversed.nbytes(sizes) + self._postings_nbytes(sizes)
 
     def reversed_nbytes(self, sizes: Sizes) -> float:
-        """What whole lists take in addition when they are reversed."""
-        return 12.0 * SPARE * with_spare(sizes.nodes)
+        """What whole lists take when they are reversed."""
+        return ReversedLists(self._lists.data.shape[1]).nbytes(sizes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The larger of the postings beside the last, and an eviction."""

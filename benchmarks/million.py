@@ -1,0 +1,81 @@
+"""A long stream without forgetting: time per step, peak memory and the recall of the index, up to a million decisions.
+
+The recommended agent decides on contexts of 30 dense features under a rule that is not linear, and half of its
+decisions are never answered. The time of a step is the mean over the last tenth of the decisions before each size, so
+that it has its share of solves, beside the median. ``--upto 100000`` is a shorter run.
+"""
+
+import argparse
+import sys
+
+import numpy as np
+from common import SEED, Stopwatch, Table, main, shown, times
+
+import taciturn
+from taciturn.experiments.peak_memory import peak_mb
+
+SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+ARMS, FEATURES, HIDDEN, BLOCK = 5, 30, 16, 10_000
+
+
+def rule(rng):
+    """Return a function from contexts (N, D) to their right arms."""
+    W, V = rng.normal(size=(FEATURES, HIDDEN)) / 3.0, rng.normal(size=(HIDDEN, ARMS))
+    return lambda X: np.argmax(np.cos(X @ W) @ V, axis=1)
+
+
+def sizes_up_to(upto):
+    return [size for size in SIZES if size <= upto] or [upto]
+
+
+def measure(upto):
+    """Return a row of the table for each size."""
+    rng = np.random.default_rng(SEED)
+    right_arms, agent = rule(rng), taciturn.make("viewucb", arms=ARMS, seed=SEED)
+    watch, right, rows, sizes = Stopwatch(), [], [], sizes_up_to(upto)
+    while len(watch.laps) < sizes[-1]:
+        X = rng.normal(size=(BLOCK, FEATURES))
+        for x, arm in zip(X, right_arms(X), strict=True):
+            is_silent = rng.random() < 0.5
+            with watch():
+                decision = agent.decide(x)
+                agent.feedback(decision.id, None if is_silent else float(decision.arm == arm))
+            right.append(decision.arm == arm)
+            if len(watch.laps) in sizes:
+                rows.append(row_of(agent, watch.laps, right, rows))
+    return rows
+
+
+def row_of(agent, laps, right, before):
+    last = 1000 * np.array(laps[-len(laps) // 10 :])
+    mean = float(last.mean())
+    first = float(before[0][1]) if before else mean
+    return [
+        f"{len(laps)}",
+        f"{mean:.2f}",
+        shown(float(np.median(last))),
+        shown(float(last.max())),
+        times(mean, first),
+        f"{agent._graph.recall:.3f}",
+        f"{peak_mb():.0f}",
+        f"{100 * np.mean(right[-len(last) :]):.1f} %",
+    ]
+
+
+def compare(upto=SIZES[-1]):
+    return Table(
+        "A million decisions",
+        f"Milliseconds per step of viewucb on {FEATURES} dense features and {ARMS} arms, half of the decisions silent, "
+        "nothing forgotten: mean, median and longest over the last tenth before each size; the mean beside the first; "
+        "the share of nearest neighbors that were found; the peak memory of the process in MB; and how many of these "
+        "decisions were right.",
+        ["decisions", "mean", "median", "longest", "beside the first", "recall", "MB", "right"],
+        measure(upto),
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--upto", type=int, default=SIZES[-1])
+    own, sys.argv[1:] = parser.parse_known_args()
+    main(lambda: compare(own.upto))
