@@ -17,6 +17,10 @@ from taciturn.errors import TaciturnError
 from taciturn.kernels.csr import CSR
 from taciturn.validate import LARGEST, LARGEST_SCALED
 
+LARGE = 2**24
+"""Entries of more bytes have room for as many again: spare ones take no memory before they are written, and when all
+are copied for the last time they are half of what they become."""
+
 PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
 
 
@@ -173,8 +177,7 @@ class RowStore(Part):
         count = self.count
         start = int(self._indptr[count])
         stop = start + len(parts[0])
-        if stop > len(self._entries[0]):
-            self._entries = tuple(grown(array, stop, 0) for array in self._entries)
+        self._make_room(stop)
         if count + 2 > len(self._indptr):
             self._indptr = grown(self._indptr, count + 2, 0)
         for array, part in zip(self._entries, parts, strict=True):
@@ -182,6 +185,14 @@ class RowStore(Part):
         self._indptr[count + 1] = stop
         self.count = count + 1
         return count
+
+    def _make_room(self, stop: int) -> None:
+        """Have room for entries up to `stop`; arrays grow one after the other, so that one at a time is held twice."""
+        for at in range(len(self._entries)):
+            length, is_large = len(self._entries[at]), self._entries[at].nbytes >= LARGE
+            if stop > length:
+                longer = grown(self._entries[at], 2 * stop if is_large else stop, 0)
+                self._entries = (*self._entries[:at], longer, *self._entries[at + 1 :])
 
     @property
     def columns(self) -> NDArray[np.int32]:

@@ -10,7 +10,7 @@ from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Array, Part, Sizes, is_array, require
 from taciturn.agents.parts.unit_rows import UnitRows
-from taciturn.agents.table import NodeTable
+from taciturn.agents.table import NodeTable, grown
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import views
@@ -33,6 +33,12 @@ PRODUCTS_PER_STEP = 2**27
 
 FEW_ENTRIES = 8
 """Contexts with more entries than this count for more edges."""
+
+FEW_FEATURES = 2**12
+"""While there are no more, a solve under way starts over with every new feature."""
+
+MANY_COLUMNS = 8
+"""Where so many times more columns than slots move with the scale, the inverse of their change is made first."""
 
 LONGEST = 100.0
 """θ at unit length that a change of scale has made longer than this is brought back: it says little then."""
@@ -299,9 +305,17 @@ class CGSolver(Part):
     # Growth and files.
 
     def add_features(self, n_features: int) -> None:
-        """A solve under way starts over."""
-        self._stage, self._cg = 0, None
+        """A solve under way starts over; in a large vocabulary, where hardly a context has no new words, it goes on.
+
+        Contexts so far have zeros in new features, so that residuals and directions are 0 there.
+        """
         super().add_features(n_features)
+        if n_features <= FEW_FEATURES:
+            self._stage, self._cg = 0, None
+        elif self._cg is not None:
+            residual, direction, norm2 = self._cg
+            residual, direction = (grown(part, n_features, 0.0)[:n_features] for part in (residual, direction))
+            self._cg = views.CGState(residual, direction, norm2)
 
     def add_arm(self, like: int | None) -> None:
         """A solve under way starts over."""
@@ -313,7 +327,7 @@ class CGSolver(Part):
         self._stage, self._cg = 0, None
         self.solved_at = self._scaled_at = self._scaled_to = 0
         for theta in (_flat(self._theta), _flat(self.unit_theta)):
-            theta[change.slots] = change.of_weights(theta[change.slots])
+            theta[change.slots] = _moved(theta[change.slots], change)
         unit = _flat(self.unit_theta)
         lengths = np.linalg.norm(unit, axis=0)
         unit /= np.where(lengths > LONGEST, lengths, 1.0)
@@ -359,6 +373,14 @@ class CGSolver(Part):
         require(self._stage <= first_cg + CG_STEPS + 1, "the stage of the solve is not sound")
         counts = self._scaled_to, self._scaled_at, self.solved_at
         require(max(counts) <= n_nodes, "the numbers of contexts are not sound")
+
+
+def _moved(theta: NDArray[np.float32], change: Change) -> NDArray[Any]:
+    """``S⁻ᵀθ`` (m, U); where there are many columns, by S⁻¹ itself."""
+    size, width = theta.shape
+    if width < MANY_COLUMNS * size:
+        return change.of_weights(theta)
+    return np.asarray(change.of_weights(np.eye(size)).astype(np.float32) @ theta)
 
 
 def _flat(array: Array) -> NDArray[np.float32]:

@@ -1,5 +1,6 @@
 """A view that is not linear: ridge regressions on random Fourier features of the contexts."""
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,9 @@ TOLERANCE = 0.1
 
 FRESH_STEPS = 4
 """How many times more steps of conjugate gradients a solve takes that starts from zero."""
+
+AT_ONCE = 2**16
+"""Features of so many contexts are multiplied at a time: of all, they would be held twice."""
 
 SHORTEST = 1e-9
 """Where contexts are closer than this to each other, the bandwidth is 1."""
@@ -137,17 +141,18 @@ class FourierView(Part):
 
     def begin(self) -> None:
         """``r = b − Aθ``, ``p = r``."""
-        rows, weights, targets = self._weighted()
-        residual = rows.T @ (weights * (targets - rows @ self._theta.data)) - self._ridge * self._theta.data
+        theta = self._theta.data
+        parts = (rows.T @ (weights * (targets - rows @ theta)) for rows, weights, targets in self._weighted())
+        residual = sum(parts, np.zeros_like(theta)) - self._ridge * theta
         self._residual.data[...] = self._direction.data[...] = residual
 
     def step(self) -> None:
         """A step of conjugate gradients in every column, or several where θ starts from zero."""
-        rows, weights, _ = self._weighted()
         theta, r, p = self._theta.data, self._residual.data, self._direction.data
         for _ in range(FRESH_STEPS if self._is_fresh else 1):
             norm2 = (r * r).sum(axis=0)
-            Ap = rows.T @ (weights * (rows @ p)) + self._ridge * p
+            parts = (rows.T @ (weights * (rows @ p)) for rows, weights, _ in self._weighted())
+            Ap = sum(parts, np.zeros_like(p)) + self._ridge * p
             pAp = (p * Ap).sum(axis=0)
             alpha = np.divide(norm2, pAp, out=np.zeros_like(norm2), where=pAp > 0)
             theta += alpha * p
@@ -161,16 +166,13 @@ class FourierView(Part):
         self._unit_theta.data[...] = self._theta.data / np.where(lengths > 0, lengths, 1.0)
         self._is_fresh = False
 
-    def _weighted(self) -> tuple[Singles, Singles, Singles]:
-        """The features, weights and targets of contexts that have a target."""
-        count = self._contexts.count
-        weights = self._weights.data[:count]
-        known = np.flatnonzero(weights.any(axis=1))
-        return (
-            fourier.taken(self._features.data, known),
-            weights[known],
-            centered(self._targets.data[known], self._means),
-        )
+    def _weighted(self) -> Iterator[tuple[Singles, Singles, Singles]]:
+        """The features, weights and targets of contexts that have a target, of so many at a time."""
+        known = np.flatnonzero(self._weights.data[: self._contexts.count].any(axis=1))
+        for first in range(0, len(known), AT_ONCE):
+            some = known[first : first + AT_ONCE]
+            targets = centered(self._targets.data[some], self._means)
+            yield fourier.taken(self._features.data, some), self._weights.data[some], targets
 
     # Scores.
 
@@ -203,8 +205,9 @@ class FourierView(Part):
         )
 
     def working_nbytes(self, sizes: Sizes) -> float:
-        """The features once more, while they are copied, with weights, targets and scores."""
-        return self._rows.working_nbytes(sizes) + 16.0 * sizes.nodes * sizes.arms
+        """The features once more, while they are copied; or some of them with weights, targets and scores."""
+        some = min(sizes.nodes, AT_ONCE)
+        return max(self._rows.working_nbytes(sizes), some * (4.0 * N_FEATURES + 16.0 * sizes.arms))
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take θ over; the features are made anew from the contexts."""

@@ -90,6 +90,7 @@ class Array:
             raise TaciturnError(f"axes {axes!r} are not allowed; lengths, 'feature' and one 'arm' are")
         self.axes, self.fill, self._new_arm, self._below = axes, fill, new_arm, below
         self.data: NDArray[Any] = np.zeros(self.shape({}), dtype)
+        self._room: NDArray[Any] | None = None  # what `data` is the first rows of, where there are spare ones
 
     def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """Its shape for so many nodes, arms and features."""
@@ -100,8 +101,13 @@ class Array:
         self.data = np.full(self.shape(sizes), self.fill, self.data.dtype)
 
     def extend(self, axis: str, length: int) -> None:
-        """More entries along an axis, wherever it has it."""
-        if axis in self.axes:
+        """More entries along an axis, wherever it has it; a first axis has spare ones, so that few extensions copy."""
+        if self.axes[:1] == (axis,):
+            if self._room is None or self.data.base is not self._room or len(self._room) < length:
+                self._room = np.full((with_spare(length), *self.data.shape[1:]), self.fill, self.data.dtype)
+                self._room[: len(self.data)] = self.data
+            self.data = self._room[:length]
+        elif axis in self.axes:
             more = [(0, length - n if name == axis else 0) for name, n in zip(self.axes, self.data.shape, strict=True)]
             self.data = np.pad(self.data, more, constant_values=self.fill)
 
