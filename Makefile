@@ -13,8 +13,9 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=
 
 .PHONY: demo check test lint bench clean
 
+# Bytecode is written even where the environment forbids it: without it, imports alone take seconds.
 demo: $(VENV)/plot.done
-	$(BIN)/taciturn demo
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/taciturn demo
 
 # Before every commit, in under a minute: everything but the tests that tests/conftest.py marks as slow.
 check: $(VENV)/dev.done $(VENV)/obp.done lint
@@ -30,16 +31,17 @@ lint: $(VENV)/dev.done
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Beside what people use today, in about ten minutes; writes docs/performance.md. Needs TACITURN_DATA and an idle machine.
+# Beside what people use today, in about half an hour; writes docs/performance.md. Needs TACITURN_DATA and an idle machine.
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/write.py
 
-# What was installed is remembered by a file each; a change of pyproject.toml installs again.
+# What was installed is remembered by a file each; a change of pyproject.toml installs again. Modules are compiled to
+# bytecode when they are first imported, since most never are: that saves half of the installation.
 $(VENV)/%.done: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "taciturn needs Python 3.11 to 3.13; $(PYTHON) is another. Try: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 
 # One adapter is tested against the Open Bandit Pipeline, whose pins (Python below 3.11, NumPy 1.23, PyTorch) are those

@@ -14,7 +14,7 @@ from mabwiser.mab import MAB, LearningPolicy
 import taciturn
 
 ALPHA, RIDGE = 0.25, 1.0
-GOALS = {"cnae9": 15, "cora": 15, "warfarin": 8}
+GOALS = {"cnae9": 80, "cora": 60, "warfarin": 20}
 MABWISER_STEPS = {"cnae9": 40, "cora": 12, "warfarin": 400}
 """MABWiser is slow and takes the same time at every step, so only the first steps are run."""
 

@@ -1,9 +1,16 @@
-"""Run all benchmarks except the whole reproduction, each in its own process, and write docs/performance.md."""
+"""Run the benchmarks, each in its own process, and write docs/performance.md with its pictures.
 
+python benchmarks/write.py [PART …] [--short]
+
+Without names all parts are run, but for the whole reproduction. What was measured is kept in benchmarks/results, and
+the page written from it; sections of the page that were not measured stay, at its end.
+"""
+
+import argparse
 import json
+import re
 import subprocess
 import sys
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,49 +18,94 @@ from common import Table, machine, markdown, versions
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-PARTS = ("linucb", "gcnucb", "graph", "growth", "hotspots")
+RESULTS = HERE / "results"
+PARTS = {
+    "words": [],
+    "wide": [],
+    "arms": [],
+    "first": [],
+    "linucb": [],
+    "gcnucb": [],
+    "graph": [],
+    "growth": [],
+    "million": ["--upto", "100000"],  # a whole million takes most of an hour
+    "hotspots": [],
+}
+HAS_SHORT_RUN = {"words", "wide", "arms", "first"}
 HEAD = """# Performance
 
-Time per step, compared with other libraries. Every comparison runs in one process, on one thread, over the same inputs,
-and checks that the results are equal where the algorithms are. Written by `make bench`; the whole reproduction, which
-takes longer, is timed by `benchmarks/whole.py`.
+Time per step, compared with other libraries. Every comparison runs on one thread, over the same inputs, and checks that
+the results are equal where the algorithms are. No time includes compilation but where it says so. Written by
+`make bench`; the whole reproduction, which takes longer, is timed by `benchmarks/whole.py`.
 
 {machine}; {versions}.
 """
 
 
 def main():
-    tables = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for part in PARTS:
-            target = Path(folder) / f"{part}.json"
-            subprocess.run([sys.executable, HERE / f"{part}.py", "--json", target], check=True)
-            tables[part] = [Table(**table) for table in json.loads(target.read_text(encoding="utf-8"))]
-    draw_growth(tables["growth"][0], DOCS / "growth.png")
-    text = [HEAD.format(machine=machine(), versions=versions("taciturn", "numpy", "scipy", "numba"))]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--short", action="store_true", help="fewer decisions, where a part has a short run")
+    given = parser.parse_args()
+    if unknown := set(given.parts) - PARTS.keys():
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    RESULTS.mkdir(exist_ok=True)
+    for part in given.parts or PARTS:
+        options = [*PARTS[part], *["--short"] * (given.short and part in HAS_SHORT_RUN)]
+        command = [sys.executable, HERE / f"{part}.py", "--json", RESULTS / f"{part}.json", *options]
+        subprocess.run(command, check=True)
+    write()
+
+
+def write():
+    """Write the page from all that was measured."""
+    page, text = DOCS / "performance.md", []
     for part in PARTS:
-        text += [markdown(table) for table in tables[part]]
-        if part == "growth":
-            text.append("![Milliseconds per step by number of contexts](growth.png)\n")
-    page = DOCS / "performance.md"
-    kept = page.read_text(encoding="utf-8").partition("## The first call")[1:] if page.exists() else ()
-    page.write_text("\n".join(text) + "\n" * bool(kept) + "".join(kept), encoding="utf-8")
+        file = RESULTS / f"{part}.json"
+        tables = [Table(**table) for table in json.loads(file.read_text(encoding="utf-8"))] if file.exists() else []
+        text += [markdown(table) for table in tables]
+        if tables and part in DRAWN:
+            DRAWN[part](tables[0], DOCS / f"{part}.png")
+            text.append(f"![{tables[0].title}: milliseconds per step]({part}.png)\n")
+    written = {line for part in text for line in part.splitlines() if line.startswith("## ")}
+    sections = re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    text += [section.rstrip() + "\n" for section in sections if section.splitlines()[0] not in written]
+    head = HEAD.format(machine=machine(), versions=versions("taciturn", "numpy", "scipy", "numba"))
+    page.write_text("\n".join([head, *text]), encoding="utf-8")
     print(f"{page} written, {datetime.now(UTC):%H:%M} UTC")
 
 
 def draw_growth(table, target):
-    """Draw milliseconds per step by number of contexts, on logarithmic axes."""
+    """Draw milliseconds per step of every agent by number of contexts."""
+    sizes = [int(name.removeprefix("t = ")) for name in table.head[1:-1]]
+    lines = {
+        f"{name} (t^{exponent})": [float(cell.split(" / ")[0]) for cell in cells]
+        for name, *cells, exponent in table.rows
+    }
+    draw(target, "contexts", sizes, lines)
+
+
+def draw_million(table, target):
+    """Draw milliseconds per step of one agent by number of decisions."""
+    columns = list(zip(*table.rows, strict=True))
+    lines = {name: [float(cell) for cell in columns[table.head.index(name)]] for name in ("mean", "median")}
+    draw(target, "decisions", [int(cell) for cell in columns[0]], lines)
+
+
+DRAWN = {"growth": draw_growth, "million": draw_million}
+
+
+def draw(target, label, sizes, lines):
+    """Draw milliseconds per step on logarithmic axes."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    sizes = [int(name.removeprefix("t = ")) for name in table.head[1:-1]]
-    for name, *cells, exponent in table.rows:
-        milliseconds = [float(cell.split(" / ")[0]) for cell in cells]
-        axes.loglog(sizes, milliseconds, marker="o", label=f"{name} (t^{exponent})")
-    axes.set_xlabel("contexts")
+    for name, milliseconds in lines.items():
+        axes.loglog(sizes, milliseconds, marker="o", label=name)
+    axes.set_xlabel(label)
     axes.set_ylabel("milliseconds per step")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.minorticks_off()

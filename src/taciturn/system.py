@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +64,17 @@ def _least_memory(container_limits: tuple[Path, ...]) -> float:
 def one_thread() -> AbstractContextManager[Any]:
     """Numerical libraries use one thread within the block, whatever the environment says.
 
-    For small fits of scikit-learn, after it was imported: threads that outnumber idle cores wait for each other, and
-    a fit takes ten times as long.
+    For small fits of scikit-learn, and what else is small: threads that outnumber idle cores wait for each other, and a
+    fit takes ten times as long. Libraries that are loaded within the block are not limited.
     """
-    return _loaded_libraries().limit(limits=1)  # type: ignore[no-any-return]
+    return _loaded_libraries(len(sys.modules)).limit(limits=1)  # type: ignore[no-any-return]
 
 
-@cache
-def _loaded_libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for them takes milliseconds
+@lru_cache(maxsize=1)
+def _loaded_libraries(_: int) -> ThreadpoolController:
+    return (
+        ThreadpoolController()
+    )  # looking for them takes milliseconds, so it is done where modules were imported since
 
 
 def format_bytes(size: float) -> str:

@@ -45,7 +45,8 @@ def demo(
             "the time it receives the reward, 1 if right and 0 if wrong; half of the time nothing.\n",
             highlight=False,
         )
-    records = run_experiments([experiment], out_folder, jobs=1, fresh=True, quiet=as_json)
+    jobs = min(2, runner.default_jobs())  # what one compiles at the first start, the other need not wait for
+    records = run_experiments([experiment], out_folder, jobs=jobs, fresh=True, quiet=as_json)
     show(records, as_json=as_json)
     figure = out_folder / "running-accuracy.png"
     drawn = curves.accuracy_curves(out_folder, records)

@@ -14,6 +14,7 @@ from taciturn.contracts import Dataset, Trace
 from taciturn.experiments import peak_memory
 from taciturn.experiments.evaluate import evaluate
 from taciturn.experiments.spec import Run, RunTask
+from taciturn.system import one_thread
 
 THREAD_VARIABLES = (
     "OPENBLAS_NUM_THREADS",
@@ -52,7 +53,8 @@ def run_task(task: RunTask, dataset: Dataset, on_step: OnStep | None = None) -> 
         prepare(agent)  # which takes memory of its own
         gc.collect()  # an agent and its lifecycle refer to each other: free the last one before memory is measured
         peak_memory.reset_peak()
-        trace = evaluate(agent, stream, progress=on_step or False)
+        with one_thread():  # as in a worker, so that results and times do not depend on how runs are carried out
+            trace = evaluate(agent, stream, progress=on_step or False)
         memory = peak_memory.peak_mb()
         arm, mean = stream.best_constant_arm
         return Outcome(trace, str(arm), stream.share_right(arm), mean if stream.graded else None, memory)
