@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import taciturn
+import taciturn.errors
 from oracles.covariance import check, folding
 from oracles.evidence import check_evidence
 from taciturn.agents.parts import linear_arms
@@ -52,7 +54,7 @@ def test_decisions_through_the_history_are_those_of_exact_matrices(monkeypatch):
     rng, others = np.random.default_rng(1), np.random.default_rng(1)
     exact = taciturn.LinUCB(arms=4, covariance="exact")
     monkeypatch.setattr(linear_arms, "EXACT_ENTRIES", 4 * 40**2)
-    agent = taciturn.LinUCB(arms=4)
+    agent = taciturn.LinUCB(arms=4, rank=128)
     for number in range(120):
         one, other = step(agent, rng, 20 + 5 * number), step(exact, others, 20 + 5 * number)
         assert one.arm == other.arm
@@ -207,24 +209,97 @@ def test_forged_histories_are_refused(where):
 
 
 FORGED_MEANS = {
-    "theta": np.full((3, 2), np.nan),
-    "cursor": 2**40,
-    ("examples", "known"): np.full(3, 3, np.int32),
-    ("examples", "arms"): np.full(3, 2, np.int32),
-    ("examples", "rewards"): np.full(3, np.inf),
-    ("examples", "duals"): np.zeros((3, 5)),
+    "theta": np.full((6, 2), np.nan),
+    "squares": np.full((6, 2), -1.0),
+    "pull": np.zeros((6, 5)),
+    "changes": -1,
+    "next_arm": 2,
 }
 
 
-@pytest.mark.parametrize("where", FORGED_MEANS, ids=str)
-def test_forged_means_are_refused(where):
-    agent = taciturn.LinUCB(arms=2, covariance="sketch", scaling="none")
-    for x in np.eye(3):
+@pytest.mark.parametrize("name", FORGED_MEANS)
+def test_forged_means_are_refused(name):
+    agent = taciturn.LinUCB(arms=2, covariance="sketch", rank=4, scaling="none")
+    for x in np.eye(6):
         agent.feedback(agent.decide(x).id, 1)
     state = agent.state_dict()
     means = state["parts"]["ridge"]["state"]["means"]
-    assert taciturn.LinUCB.from_state_dict(state).n_features == 3
-    holder = means if isinstance(where, str) else means[where[0]]
-    holder[where if isinstance(where, str) else where[1]] = FORGED_MEANS[where]
+    assert taciturn.LinUCB.from_state_dict(state).n_features == 6
+    assert name in means
+    means[name] = FORGED_MEANS[name]
     with pytest.raises(ValueError):
         taciturn.LinUCB.from_state_dict(state)
+
+
+@pytest.mark.parametrize("scaling", ["auto", "none"])
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_corrections_of_a_sketch_leave_what_is_expected_near_the_exact_solution(scaling, size):
+    """Through its dual variables a correction once made a sketch expect a reward of 97 000."""
+    X = size * np.random.default_rng(0).normal(size=(400, 60))
+    agent, exact = (taciturn.LinUCB(arms=2, scaling=scaling, rank=32, covariance=form) for form in ("sketch", "exact"))
+    for x in X:
+        arm = agent.decide(x).arm
+        exact.decide(x, allowed=[arm])
+        for one in (agent, exact):
+            one.feedback(one.next_id - 1, float((x[0] > 0) == arm))
+    off = []
+    for id in range(380, 400):
+        reward = 1 - agent.log()["rewards"][id]
+        for one in (agent, exact):
+            one.feedback(id, reward)
+        rows = [agent._contexts[node] for node in range(380, 400)]
+        found = [[one._ridge.scores(row, 1.0)[0] for row in rows] for one in (agent, exact)]
+        off.append(np.abs(np.subtract(*found)).max())
+    assert max(off) < 0.15
+    assert agent.health().covariance.unsolved < 0.1
+
+
+def test_a_sketch_of_more_rank_than_features_is_exact():
+    rng, w = np.random.default_rng(0), np.random.default_rng(1).normal(size=50)
+    agent, exact = (taciturn.LinUCB(arms=2, covariance=form) for form in ("sketch", "exact"))
+    for _ in range(200):
+        x = rng.normal(size=50)
+        one = agent.decide(x)
+        other = exact.decide(x, allowed=[one.arm])
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-8)
+        np.testing.assert_allclose(one.widths, other.widths, atol=1e-8)
+        for of in (agent, exact):
+            of.feedback(one.id, float((w @ x > 0) == one.arm))
+
+
+def test_a_rank_that_many_arms_cannot_have_is_lowered_and_files_are_read_again(tmp_path):
+    agent = taciturn.LinUCB(arms=65, covariance="sketch", rank=4096)
+    agent.feedback(agent.decide(np.random.default_rng(0).random(10)).id, 1)
+    agent.save(tmp_path / "agent")
+    assert taciturn.load(tmp_path / "agent").health() == agent.health()
+    assert taciturn.LinUCB(arms=2, covariance="sketch", rank=np.int64(64)).decide(np.ones(80)).id == 0
+
+
+def test_a_history_of_more_arms_has_less_rank(monkeypatch):
+    monkeypatch.setattr(linear_arms, "EXACT_ENTRIES", 2**20)
+    agent = taciturn.LinUCB(arms=2, scaling="none")
+    for number in range(20):
+        agent.feedback(agent.decide({f"a {number * 400 + i}": 1.0 for i in range(400)}).id, 1)
+    assert agent._ridge._form.rank == 512
+    for number in range(100):
+        agent.add_arm(f"arm {number}")
+    assert agent._ridge._form.rank <= 128
+    assert agent._ridge._form._inverse.nbytes <= 8 * 102 * 128**2
+
+
+def test_sparse_rows_with_room_behind_their_entries_are_read_as_they_are():
+    matrix = sp.csr_matrix(np.array([[1.0, 0.0, 2.0, 0.0]]))
+    matrix.data, matrix.indices = np.append(matrix.data, 99.0), np.append(matrix.indices, np.int32(3))
+    agent = taciturn.LinUCB(arms=2, scaling="none")
+    agent.decide(np.ones(4))
+    np.testing.assert_array_equal(agent.decide(matrix).widths, agent.decide(matrix.toarray()).widths)
+    matrix.data = matrix.data[:1]
+    with pytest.raises(taciturn.errors.InvalidContext, match="fewer entries"):
+        agent.decide(matrix)
+
+
+def test_contexts_of_zeros_have_no_ratio_of_widths():
+    agent = taciturn.LinUCB(arms=2, covariance="sketch", rank=4, scaling="none")
+    for x in (np.zeros(9), np.full(9, 1e-160)):
+        agent.feedback(agent.decide(x).id, 1)
+    assert agent.health().covariance.width_ratio is None

@@ -26,7 +26,7 @@ AGENTS = {
     "linucb, silence=0.3": partial(taciturn.LinUCB, silence=0.3),
     "linucb, sketch": partial(taciturn.LinUCB, covariance="sketch", rank=4),
     "linucb, sketch of several right arms": partial(taciturn.LinUCB, covariance="sketch", rank=4, one_right_arm=False),
-    "linucb, history": lambda **params: in_history(taciturn.LinUCB(**params)),
+    "linucb, history": lambda **params: in_history(taciturn.LinUCB(rank=64, **params)),
     "linucb, history and sketch": lambda **params: in_history(taciturn.LinUCB(rank=6, **params)),
     "bilinucb, sketch": partial(taciturn.BILinUCB, imputer="random", warmup=4, covariance="sketch", rank=4),
     "rogcn": partial(taciturn.ROGCN, **SMALL),

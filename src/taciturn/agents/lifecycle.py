@@ -46,6 +46,24 @@ class Example(NamedTuple):
     mask: NDArray[np.bool_]
 
 
+class Labels(NamedTuple):
+    """All that is learned now, as arrays: the node of each example, its arm, reward, and how many arms it labels.
+
+    The first `known` arms have targets, or, where that is −1, its own arm alone. Nodes rise.
+    """
+
+    nodes: NDArray[np.int64]
+    arms: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    known: NDArray[np.int64]
+
+    def dense(self, arms: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights 0 or 1, and targets, of some arms in each example (n, k)."""
+        own = self.arms[:, None] == arms
+        labelled = own | (arms < self.known[:, None])
+        return labelled.astype(float), np.where(own, self.rewards[:, None], 0.0)
+
+
 def lowest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
     """The indices of the `count` lowest of `values` (N,), the first among equal ones; takes time linear in N."""
     if count >= len(values):
@@ -208,6 +226,26 @@ class Lifecycle(Part):
             mask = np.zeros(n_arms, np.bool_)
             mask[arm] = True
         return Example(node, arm, reward, imputed, targets, mask)
+
+    def labels(self, *, imputed: bool, new: Example | None = None) -> Labels:
+        """All that is learned now, with imputed rewards or without; `new` is an example that is being learned."""
+        table = self._table
+        values = table.value.data[: table.count].copy()
+        if new is not None:
+            values[new.node] = new.reward
+        silent = table.state.data[: table.count] == SILENT
+        if new is not None:
+            silent[new.node] = new.imputed
+        nodes = np.flatnonzero(~np.isnan(values) & (imputed | ~silent))
+        rewards, arms = values[nodes], table.arm.data[nodes].astype(np.int64)
+        labels_all = (rewards == 1) & ~silent[nodes] & (self._settings.one_right_arm or self.full_feedback)
+        return Labels(nodes, arms, rewards, np.where(labels_all, table.n_arms_known.data[nodes], -1))
+
+    def learned(self, node: int) -> Example | None:
+        """What is learned at a context; None for nothing."""
+        value = float(self._table.value.data[node])
+        silent = bool(self._table.state.data[node] == SILENT)
+        return None if np.isnan(value) else self.example(node, value, imputed=silent)
 
     def examples(self) -> Iterator[Example]:
         """All that is learned now, oldest first."""

@@ -88,7 +88,9 @@ class ContextReader:
     def _is_sound(self, row: Any) -> bool:
         """Whether a sparse matrix is a row as all others were, which needs no more checks."""
         columns, values, wanted = row.indices, row.data, self.n_inputs or 0
-        if row.shape[0] != 1 or row.shape[-1] != wanted or columns.dtype != np.int32 or values.dtype != np.float64:
+        if row.shape[0] != 1 or row.shape[-1] != wanted or not len(columns) == len(values) == row.indptr[-1]:
+            return False
+        if columns.dtype != np.int32 or values.dtype != np.float64:
             return False
         return is_sound_row(columns, values, wanted, self.largest, self.scaled)
 

@@ -6,13 +6,6 @@ Arm k has learned the rows X_k (n, D) with the targets r_k. With ``M_k = (λI + 
 
 exactly. M is kept for slots, one for each context that was learned: row and column of a slot that an arm has not
 learned are zero.
-
-Where there are too many examples for that, θ alone is found by coordinate ascent in the dual (Shalev-Shwartz and Zhang
-2013): ``θ_k = Σ_i a_ik x_i / λ``, and a step at example i makes its own condition ``a_ik = r_ik − θ_kᵀx_i`` true:
-
-    δ = (r_ik − θ_kᵀx_i − a_ik) / (1 + ‖x_i‖²/λ)      a_ik ← a_ik + δ      θ_k ← θ_k + δ x_i / λ
-
-A step costs the entries of a context, and an example is taken back by subtracting its own share of θ.
 """
 
 import numpy as np
@@ -24,9 +17,6 @@ from taciturn.kernels.jit import fast_kernel
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
-
-TRIES = 8
-"""So many contexts are looked at for each that is replayed: most of them may be silent."""
 
 
 @fast_kernel
@@ -109,84 +99,3 @@ def remove_from_history(inverse: Floats, mask: NDArray[np.bool_], slot: int, cou
                 inverse[k, i, j] -= column[i] * column[j] / own
         for i in range(count):
             inverse[k, i, slot] = inverse[k, slot, i] = 0.0
-
-
-@fast_kernel
-def means(theta: Floats, columns: Columns, values: Floats) -> Floats:
-    """``θ_kᵀx`` (K,) of a context, from θ (D, K)."""
-    found = np.zeros(theta.shape[1])
-    for entry in range(columns.shape[0]):
-        row, value = theta[columns[entry]], values[entry]
-        for k in range(found.shape[0]):
-            found[k] += value * row[k]
-    return found
-
-
-@fast_kernel
-def ascend(
-    theta: Floats,
-    duals: Floats,
-    columns: Columns,
-    values: Floats,
-    first: int,
-    stop: int,
-    arm: int,
-    reward: float,
-    ridge: float,
-) -> None:
-    """One step at an example: θ (D, K) and a (K,) of the arms ``first … stop−1``, in place.
-
-    The target of `arm` is `reward`, that of the others 0.
-    """
-    size = 0.0
-    for entry in range(values.shape[0]):
-        size += values[entry] * values[entry]
-    step = np.zeros(stop - first)
-    for entry in range(columns.shape[0]):
-        row, value = theta[columns[entry]], values[entry]
-        for k in range(step.shape[0]):
-            step[k] += value * row[first + k]
-    for k in range(step.shape[0]):
-        target = reward if first + k == arm else 0.0
-        change = (target - step[k] - duals[first + k]) / (1.0 + size / ridge)
-        duals[first + k] += change
-        step[k] = change / ridge
-    for entry in range(columns.shape[0]):
-        row, value = theta[columns[entry]], values[entry]
-        for k in range(step.shape[0]):
-            row[first + k] += value * step[k]
-
-
-@fast_kernel
-def replay(
-    theta: Floats,
-    duals: Floats,
-    rows: CSR,
-    known: Columns,
-    arms: Columns,
-    rewards: Floats,
-    ridge: float,
-    cursor: int,
-    most: int,
-    work: int,
-) -> int:
-    """Steps at examples that were learned before, at most so many of them and about so many multiplications.
-
-    ``known`` (T,) says of each context how many arms, from the first, its example labels; −1 for its own arm alone and
-    0 for none. Contexts are visited in the order of a sequence that is even over all of them, the multiples of the
-    golden ratio modulo 1 (Weyl 1916); `cursor` is where it stands, and its next value is returned.
-    """
-    count, done, spent = known.shape[0], 0, 0
-    for _ in range(TRIES * most):
-        if done == most or spent >= work:
-            break
-        cursor = (cursor + 0x9E3779B9) & 0xFFFFFFFF
-        i = (cursor * count) >> 32
-        if known[i] == 0:
-            continue
-        first, stop = (arms[i], arms[i] + 1) if known[i] < 0 else (0, known[i])
-        entries = slice(rows.indptr[i], rows.indptr[i + 1])
-        ascend(theta, duals[i], rows.columns[entries], rows.values[entries], first, stop, arms[i], rewards[i], ridge)
-        done += 1
-        spent += 2 * (stop - first) * (rows.indptr[i + 1] - rows.indptr[i])
-    return cursor

@@ -25,9 +25,6 @@ SKETCH_ENTRIES = 2**20
 
 MIN_RANK, MAX_RANK = 4, 4096
 
-MOST_SKETCHED = 2**30
-"""No file may ask for more entries: a sketch takes memory before its content is read."""
-
 LIMIT_SHARE = 4
 """Exact matrices take at most a quarter of `memory_limit`: while features are added, there are two of each."""
 
@@ -59,7 +56,7 @@ class LinearArms(Part):
     ) -> None:
         super().__init__()
         self._contexts, self._lifecycle, self._ridge_weight = contexts, lifecycle, ridge_weight
-        self._imputed, self._covariance, self._rank = imputed, covariance, rank
+        self._imputed, self._covariance, self._rank = imputed, covariance, None if rank is None else int(rank)
         allowed = np.inf if memory_limit is None else memory_limit / 8 / LIMIT_SHARE
         self._most_entries = min(EXACT_ENTRIES, allowed)
         self._form: ArmRidge | HistoryRidge | SketchRidge = self._new_exact()
@@ -79,7 +76,8 @@ class LinearArms(Part):
     def _rank_of(self, n_arms: int) -> int:
         if self._rank is not None:
             return self._rank
-        return int(2 ** np.clip(np.floor(np.log2(SKETCH_ENTRIES / n_arms) / 2), np.log2(MIN_RANK), np.log2(MAX_RANK)))
+        entries = min(SKETCH_ENTRIES, self._most_entries) / n_arms
+        return int(2 ** np.clip(np.floor(np.log2(max(entries, 1.0)) / 2), np.log2(MIN_RANK), np.log2(MAX_RANK)))
 
     def _is_exact_with(self, n_arms: int, n_features: int) -> bool:
         if self._covariance != "auto":
@@ -102,15 +100,18 @@ class LinearArms(Part):
             else:
                 self._use(history)
                 return
-        sketch = self._sketched(exact.theta, examples, n_features)
-        sketch.widths.fold_in(exact)
-        self._use(sketch)
+        self._use(self._sketched(exact, n_features))
 
-    def _sketched(self, theta: NDArray[np.float64], examples: list[Example], n_features: int) -> SketchRidge:
+    def _sketched(self, before: ArmRidge | HistoryRidge, n_features: int) -> SketchRidge:
+        """All that was learned, as a sketch."""
+        says_all = isinstance(before, HistoryRidge) or not before.has_more_than_examples
+        theta = before.theta
         sketch = self._new_sketch(self._rank_of(len(theta)))
         sketch.allocate(len(theta), n_features)
-        sketch.means.take_over(theta[:, :n_features], examples)
         sketch.widths.relearn()
+        if isinstance(before, ArmRidge):
+            sketch.widths.fold_in(before)
+        sketch.means.take_over(theta[:, :n_features], examples_say_all=says_all)
         return sketch
 
     def _examples(self) -> list[Example]:
@@ -121,7 +122,7 @@ class LinearArms(Part):
         form = self._form
         if not isinstance(form, SketchRidge):
             return {"covariance": Covariance("exact" if isinstance(form, ArmRidge) else "history")}
-        off = (form.width_ratio(), form.means.unsolved) if measured else (None, None)
+        off = (form.width_ratio(), form.unsolved) if measured else (None, None)
         return {"covariance": Covariance("sketch", form.rank, *off)}
 
     # Regression.
@@ -145,7 +146,7 @@ class LinearArms(Part):
         """``A_k += xxᵀ, b_k += targets_k · x`` for the arms that an example labels."""
         form = self._form
         if isinstance(form, HistoryRidge) and not form.has_room_for(self._contexts[example.node]):
-            self._use(self._sketched(form.theta, self._examples(), self._contexts.n_features))
+            self._use(self._sketched(form, self._contexts.n_features))
         self._form.learn(example)
 
     def unlearn(self, example: Example) -> None:
@@ -174,8 +175,11 @@ class LinearArms(Part):
         form = self._form
         if isinstance(form, ArmRidge) and not self._is_exact_with(form.n_arms + 1, self._contexts.n_features):
             self._leave_exact(form, self._contexts.n_features)
-        if isinstance(self._form, HistoryRidge) and like is not None:  # a copy has no examples of its own
-            self._use(self._sketched(self._form.theta, self._examples(), self._contexts.n_features))
+        form = self._form
+        if isinstance(form, HistoryRidge):
+            form.rank = min(form.rank, self._rank_of(form.n_arms + 1))
+            if like is not None or form.is_over_full:  # a copy has no examples of its own
+                self._use(self._sketched(form, self._contexts.n_features))
         self._form.add_arm(like)
 
     def nbytes(self, sizes: Sizes) -> float:
@@ -185,7 +189,7 @@ class LinearArms(Part):
             return exact.nbytes(sizes)
         if isinstance(self._form, SketchRidge):
             return self._form.nbytes(sizes)
-        rank = self._rank_of(sizes.arms)
+        rank = self._form.rank if isinstance(self._form, HistoryRidge) else self._rank_of(sizes.arms)
         return max(self._new_sketch(rank).nbytes(sizes), self._new_history(rank).nbytes(sizes))
 
     def working_nbytes(self, sizes: Sizes) -> float:
@@ -208,7 +212,6 @@ class LinearArms(Part):
         if "form" in state:
             rank = state["rank"]
             require(type(rank) is int and MIN_RANK <= rank <= MAX_RANK, "the rank is not one")
-            require(n_arms * rank**2 <= MOST_SKETCHED, "the rank is too high for so many arms")
             require(state["form"] in ("history", "sketch"), "the form of the regressions is unknown")
             self._use(self._new_sketch(rank) if state["form"] == "sketch" else self._new_history(rank))
             state = state["state"]

@@ -210,6 +210,11 @@ class Part:
         for part in self._children.values():
             part.add_arm(like)
 
+    def evicting(self, nodes: NDArray[np.int64]) -> None:
+        """Contexts at these `nodes` are about to be evicted; they are still held."""
+        for part in self._children.values():
+            part.evicting(nodes)
+
     def keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all contexts but these nodes, which are renumbered in their order; called after the table has."""
         for part in self._children.values():
