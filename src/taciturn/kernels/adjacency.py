@@ -107,13 +107,18 @@ def normalized_adjacency(graph: Graph) -> CSR:
     neighbors, nodes, count = graph.neighbors, graph.nodes, graph.size
     n_nodes = nodes.shape[0]
     k = max(min(graph.k, n_nodes - 1), 0)
-    sigma = bandwidth(graph.distances, k, n_nodes, np.full(n_nodes // BLOCK + 1, np.nan))
+    sums = np.empty(n_nodes // BLOCK + 1)
+    for block in range(sums.shape[0]):
+        sums[block] = np.nan
+    sigma = bandwidth(graph.distances, k, n_nodes, sums)
     weights = np.empty((n_nodes, k))
-    degrees = np.ones(count)
-    indptr = np.zeros(count + 1, np.int64)
+    degrees, indptr = np.empty(count), np.empty(count + 1, np.int64)
+    indptr[0] = 0
+    for i in range(count):
+        degrees[i], indptr[i + 1] = 1.0, 0
     for i in range(n_nodes):
         for a in range(k):
-            j = neighbors[i, a]
+            j = int(neighbors[i, a])
             if j < i and _place_of(neighbors, k, j, i) >= 0:
                 weights[i, a] = -1.0  # the edge belongs to j
                 continue
@@ -130,12 +135,12 @@ def normalized_adjacency(graph: Graph) -> CSR:
         indptr[i + 1] += indptr[i] + 1
     columns = np.empty(indptr[count], np.int32)
     values = np.empty(indptr[count], np.float32)
-    scales = 1.0 / np.sqrt(degrees)
-    next_slot = indptr[:count].copy()
+    scales, next_slot = np.empty(count), np.empty(count, np.int64)
     for i in range(count):
-        columns[next_slot[i]] = i
-        values[next_slot[i]] = scales[i] * scales[i]
-        next_slot[i] += 1
+        scales[i] = 1.0 / np.sqrt(degrees[i])
+        columns[indptr[i]] = i
+        values[indptr[i]] = scales[i] * scales[i]
+        next_slot[i] = indptr[i] + 1
     for i in range(n_nodes):
         for a in range(k):
             if weights[i, a] >= 0.0:
@@ -179,7 +184,7 @@ def _with_room(edges: _Edges, size: int, more: int) -> _Edges:
 @kernel
 def _most_edges(graph: Graph, links: Links, node: int) -> int:
     """Return how many edges a node has at most."""
-    size, slot = 0, links.slots[node]
+    size, slot = 0, int(links.slots[node])
     if slot >= 0:
         size += graph.k
         entry = links.first[slot]
@@ -196,7 +201,7 @@ def _most_edges(graph: Graph, links: Links, node: int) -> int:
 @kernel
 def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -> int:
     """Write a node's edges behind the first `size`, in the order of Â, and return how many there are then."""
-    slot, k = links.slots[node], min(graph.k, graph.nodes.shape[0] - 1)
+    slot, k = int(links.slots[node]), min(graph.k, graph.nodes.shape[0] - 1)
     if slot >= 0:
         entry, listed = links.first[slot], 0
         while entry >= 0 or listed < k:
@@ -234,7 +239,8 @@ def neighborhood(graph: Graph, links: Links, node: int, steps: int, number: Colu
     edges = _Edges(np.empty(1024, np.int32), np.empty(1024), np.empty(1024, np.bool_))
     starts, members = np.empty(257, np.int64), np.empty(256, np.int64)
     starts[0], members[0], number[node] = 0, node, 0
-    n_members, inner, p = 1, 0, 0
+    n_members, inner = 1, 0
+    p = starts[0]  # a plain 0 would be compiled for once more, as a constant
     for _ in range(steps):
         reached = n_members
         while inner < reached:
@@ -263,7 +269,7 @@ def neighborhood(graph: Graph, links: Links, node: int, steps: int, number: Colu
         for a in range(first, stop):
             degree += edges.weights[a]
         scales[m] = 1.0 / np.sqrt(degree)
-    indptr = np.full(n_members + 1, p + inner)
+    indptr, kept = np.empty(n_members + 1, np.int64), np.empty(n_members, np.int64)
     columns, values = np.empty(p + inner, np.int32), np.empty(p + inner, np.float32)
     for m in range(inner):
         slot = starts[m] + m  # the edges before it, and a diagonal each
@@ -272,9 +278,12 @@ def neighborhood(graph: Graph, links: Links, node: int, steps: int, number: Colu
             other = number[edges.others[a]]
             source, target = (m, other) if edges.own[a] else (other, m)
             columns[a + m + 1], values[a + m + 1] = other, edges.weights[a] * scales[source] * scales[target]
+    for m in range(inner, n_members + 1):
+        indptr[m] = p + inner
     for m in range(n_members):
         number[members[m]] = -1
-    return Neighborhood(members[:n_members].copy(), CSR(indptr, columns, values))
+        kept[m] = members[m]
+    return Neighborhood(kept, CSR(indptr, columns, values))
 
 
 @kernel

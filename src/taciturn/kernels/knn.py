@@ -200,7 +200,8 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, near: in
 
     ``inverted`` may cover any first part of the nodes. Returns the changes among the first `near` of the lists.
     """
-    new, size = nodes.shape[0] - 1, 0
+    new = nodes.shape[0] - 1
+    size = min(new, 0)  # a plain 0 would be compiled for once more, as a constant
     changes = Changes(np.empty(new, np.int64), np.empty(new, np.int32))
     for p in range(rows.indptr[nodes[new]], rows.indptr[nodes[new] + 1]):
         lists.norms2[new] += rows.values[p] * rows.values[p]
@@ -217,7 +218,8 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, near: in
 @kernel
 def offer(lists: Lists, rows: CSR, nodes: Columns, near: int, candidates: Ints) -> Changes:
     """As `insert`, but compare with the `candidates` only, which rise."""
-    new, size = nodes.shape[0] - 1, 0
+    new = nodes.shape[0] - 1
+    size = min(new, 0)  # as in `insert`
     changes = Changes(np.empty(candidates.shape[0], np.int64), np.empty(candidates.shape[0], np.int32))
     for p in range(rows.indptr[nodes[new]], rows.indptr[nodes[new] + 1]):
         lists.norms2[new] += rows.values[p] * rows.values[p]

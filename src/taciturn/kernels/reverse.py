@@ -61,8 +61,9 @@ def _take_out(reverse: Reverse, entry: int) -> None:
 def follow(reverse: Reverse, neighbors: Columns, near: int, new: int, changed: Ints, lost: Columns) -> None:
     """Follow the insertion of `new`, the last node; see `knn.Changes`. The first `near` of all lists are reversed."""
     for a in range(near):
-        if neighbors[new, a] >= 0:
-            _append(reverse, new * near + a, neighbors[new, a])
+        target = int(neighbors[new, a])
+        if target >= 0:
+            _append(reverse, new * near + a, target)
     for c in range(changed.shape[0]):
         entry = changed[c] * near
         while reverse.targets[entry] != lost[c]:
@@ -77,5 +78,6 @@ def reverse_all(reverse: Reverse, neighbors: Columns, near: int, count: int) -> 
     """Reverse the lists of `count` nodes; everything in ``reverse`` is −1."""
     for i in range(count):
         for a in range(near):
-            if neighbors[i, a] >= 0:
-                _append(reverse, i * near + a, neighbors[i, a])
+            target = int(neighbors[i, a])
+            if target >= 0:
+                _append(reverse, i * near + a, target)
