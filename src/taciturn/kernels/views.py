@@ -240,35 +240,34 @@ def cg_init(of: Operands | Features, weights: Singles, targets: Singles, ridge: 
 
 
 def cg_step(of: Operands | Features, weights: Singles, ridge: float, theta: Singles, state: CGState) -> None:
-    """Take one conjugate-gradient step in every column; updates ``theta`` (D, V·K) and ``state`` in place."""
-    Ap = adjoint(of, weights, predict(of, state.direction), len(theta))
-    _advance(theta, *state, Ap, np.float32(ridge))
-
-
-@fast_kernel
-def _advance(theta: Singles, r: Singles, p: Singles, residual_norm2: Singles, Ap: Singles, ridge: np.float32) -> None:
-    """The rest of `cg_step` once ``Ap`` without λp is known, which is overwritten.
+    """Take one conjugate-gradient step in every column; updates ``theta`` (D, V·K) and ``state`` in place.
 
     The step length is 0 in a column with ``pᵀAp = 0``: p is zero there, because r is.
     """
-    dimension, width = theta.shape
-    for d in range(dimension):
-        for u in range(width):
-            Ap[d, u] += ridge * p[d, u]
-    alpha, new_norm2 = _column_dots(p, Ap), np.zeros(width, np.float32)
-    for u in range(width):
-        alpha[u] = residual_norm2[u] / alpha[u] if alpha[u] > 0.0 else np.float32(0.0)
-    for d in range(dimension):
-        for u in range(width):
+    r, p, residual_norm2 = state
+    Ap = adjoint(of, weights, predict(of, p), len(theta))
+    Ap += np.float32(ridge) * p
+    pAp = _column_dots(p, Ap)
+    _move(theta, r, p, Ap, np.divide(residual_norm2, pAp, out=np.zeros_like(pAp), where=pAp > 0))
+    norm2 = _column_dots(r, r)
+    _turn(p, r, np.divide(norm2, residual_norm2, out=np.zeros_like(pAp), where=residual_norm2 > 0))
+    residual_norm2[:] = norm2
+
+
+@kernel
+def _move(theta: Singles, r: Singles, p: Singles, Ap: Singles, alpha: Singles) -> None:
+    """``θ += αp`` and ``r −= αAp`` (D, U), in place; products are rounded before they are added."""
+    for d in range(theta.shape[0]):
+        for u in range(theta.shape[1]):
             theta[d, u] += alpha[u] * p[d, u]
             r[d, u] -= alpha[u] * Ap[d, u]
-            new_norm2[u] += r[d, u] * r[d, u]
-    beta = alpha
-    for u in range(width):
-        beta[u] = new_norm2[u] / residual_norm2[u] if residual_norm2[u] > 0.0 else np.float32(0.0)
-        residual_norm2[u] = new_norm2[u]
-    for d in range(dimension):
-        for u in range(width):
+
+
+@fast_kernel
+def _turn(p: Singles, r: Singles, beta: Singles) -> None:
+    """``p = r + βp`` (D, U), in place."""
+    for d in range(p.shape[0]):
+        for u in range(p.shape[1]):
             p[d, u] = r[d, u] + beta[u] * p[d, u]
 
 
