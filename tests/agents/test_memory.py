@@ -93,8 +93,8 @@ SHAPES = {
         5,
         3000,
         3000,
-        {"labelled": 900, "decided": 6},
-        {"max_nodes": 1000, "refit_growth": 0.5},
+        {"labelled": 1300, "decided": 6},
+        {"max_nodes": 1400, "refit_growth": 0.5},
     ),
     "views of sparse contexts": (
         "viewucb",

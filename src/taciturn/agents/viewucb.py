@@ -350,6 +350,6 @@ class ViewUCB(BaseAgent):
         return self._view_weights.logits(scores, arms)
 
     def _working_nbytes(self, sizes: Sizes) -> float:
-        """The fit of the views' weights: their scores twice, and five arrays (N, K)."""
+        """The fit of the views' weights, their scores twice and five arrays (N, K); or the logits of all contexts."""
         fitted = min(sizes.nodes, MAX_REWARDS_FITTED)
-        return fitted * sizes.arms * (12.0 * len(self._trust) + 40.0)
+        return max(fitted * sizes.arms * (12.0 * len(self._trust) + 40.0), 8.0 * sizes.nodes * sizes.arms)

@@ -344,15 +344,20 @@ class CGSolver(Part):
         return super().nbytes(sizes) + 8.0 * sizes.features * self._n_views * sizes.arms
 
     def working_nbytes(self, sizes: Sizes) -> float:
-        """The most of a step of conjugate gradients, with the contexts in single precision.
+        """The most of a step of conjugate gradients for a piece of the arms.
 
-        It is the scores (T, V·K) with those of all views but the first before and after a hop, or the scores with a
-        gradient (D, V·K), or two of these.
+        It is the scores (T, V·A) with those of all views but the first before and after a hop, or the scores with a
+        gradient (D, V·A), or two of these; copies of θ, residuals and directions where a piece is not all; and the
+        features of all views where they are stored.
         """
-        arm_columns, views = 4.0 * sizes.arms, self._n_views
-        scores, gradient = arm_columns * sizes.nodes * views, arm_columns * sizes.features * views
-        hopping = scores + 2.0 * arm_columns * sizes.nodes * (views - 1)
-        return 4.0 * sizes.entries + max(hopping, scores + gradient, 2.0 * gradient)
+        n_views, piece = self._n_views, views.pieces(sizes.arms, sizes.nodes * self._n_views)[0]
+        arm_columns = 4.0 * piece.stop
+        scores, gradient = arm_columns * sizes.nodes * n_views, arm_columns * sizes.features * n_views
+        hopping = scores + 2.0 * arm_columns * sizes.nodes * (n_views - 1)
+        copied = 3.0 * gradient * (piece.stop < sizes.arms)
+        is_stored = sizes.arms >= max(MANY_ARMS, sizes.features)
+        features = 4.0 * sizes.features * sizes.nodes * (n_views + 2) * is_stored
+        return max(hopping, scores + gradient, 2.0 * gradient) + copied + features
 
     def state_dict(self) -> dict[str, Any]:
         """Conjugate gradients too; scales and projections are in the table."""
