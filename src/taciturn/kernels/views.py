@@ -38,16 +38,21 @@ SHORTEST = 1e-6
 
 
 @kernel
-def unit_values(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the values of sparse rows with each row at unit length; one of zeros, or without entries, stays."""
-    units = values.copy()
+def to_unit_length(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+    """Bring each sparse row to unit length, in place; one of zeros, or without entries, stays."""
     for i in range(indptr.shape[0] - 1):
         norm2 = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             norm2 += values[p] * values[p]
         if norm2 > 0.0:
             for p in range(indptr[i], indptr[i + 1]):
-                units[p] = values[p] / np.sqrt(norm2)
+                values[p] = values[p] / np.sqrt(norm2)
+
+
+def unit_values(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values of sparse rows with each row at unit length, as a copy."""
+    units = values.copy()
+    to_unit_length(indptr, units)
     return units
 
 

@@ -351,10 +351,10 @@ class CGSolver(Part):
         features of all views where they are stored.
         """
         n_views, piece = self._n_views, views.pieces(sizes.arms, sizes.nodes * self._n_views)[0]
-        arm_columns = 4.0 * piece.stop
+        arm_columns = 4.0 * float(piece.stop)
         scores, gradient = arm_columns * sizes.nodes * n_views, arm_columns * sizes.features * n_views
         hopping = scores + 2.0 * arm_columns * sizes.nodes * (n_views - 1)
-        copied = 3.0 * gradient * (piece.stop < sizes.arms)
+        copied = 3.0 * gradient if arm_columns < 4.0 * sizes.arms else 0.0
         is_stored = sizes.arms >= max(MANY_ARMS, sizes.features)
         features = 4.0 * sizes.features * sizes.nodes * (n_views + 2) * is_stored
         return max(hopping, scores + gradient, 2.0 * gradient) + copied + features

@@ -45,13 +45,18 @@ class UnitRows(RowStore):
     def add(self, node: int) -> SparseRow:
         """Append the row of a context that has come, and return it."""
         columns, values = self._of[node]
-        units = self._unit_values(CSR(np.array([0, len(values)]), columns, values))
+        units = values.copy()
+        self._to_unit_length(np.array([0, len(values)]), columns, units)
         self._append(units, units)
         return SparseRow(columns, units)
 
-    def _unit_values(self, rows: CSR) -> NDArray[np.float64]:
-        values = rows.values if self._first == 1.0 else np.where(rows.columns == 0, self._first, 1.0) * rows.values
-        return views.unit_values(rows.indptr, values)
+    def _to_unit_length(
+        self, indptr: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float64]
+    ) -> None:
+        """Bring rows to unit length, in place."""
+        if self._first != 1.0:
+            values[columns == 0] *= self._first
+        views.to_unit_length(indptr, values)
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Make the rows anew from the contexts, whatever a file says of them."""
@@ -63,5 +68,9 @@ class UnitRows(RowStore):
 
     def _remake(self, n_features: int) -> None:
         self.n_features, rows = n_features, self._of.rows
-        self.count, self._indptr, units = len(rows.indptr) - 1, rows.indptr.copy(), self._unit_values(rows)
-        self._entries = units, units.astype(np.float32)
+        self.count, self._indptr = len(rows.indptr) - 1, rows.indptr.copy()
+        self._make_room(len(rows.values))
+        values, singles = (array[: len(rows.values)] for array in self._entries)  # what they held is not needed
+        values[...] = rows.values
+        self._to_unit_length(rows.indptr, rows.columns, values)
+        singles[...] = values
