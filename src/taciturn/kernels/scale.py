@@ -5,6 +5,7 @@ keep their value. The scaled row has a slot for each z_j that ever differed from
 a number is missing, the slot 0 for a constant 1, and slots for the bins of some columns (`Bins`).
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ def observe(state: ScaleState, columns: Columns, values: Floats, sign: int) -> N
         if not is_number[j]:
             continue
         x = values[entry]
-        if np.isnan(x):
+        if math.isnan(x):
             missing[j] += sign
             continue
         if present[j] == 0 and sign > 0:
@@ -85,32 +86,45 @@ def take_row(
     state: ScaleState, layout: Layout, columns: Columns, values: Floats, most: float
 ) -> tuple[bool, Columns, Floats, Columns, Floats]:
     """Whether a row has something new, the row with outliers at their bound, and, if nothing is new, its scaled row."""
-    rows = CSR(np.array([0, len(columns)]), columns, values)
-    is_new, raw, made = _scale(state, layout, 0, rows, most, True)
+    is_new, raw, made = take_rows(state, layout, CSR(np.array([0, len(columns)]), columns, values), most)
     return is_new, *_only_row(raw), *_only_row(made)
 
 
 def take_rows(state: ScaleState, layout: Layout, rows: CSR, most: float) -> tuple[bool, CSR, CSR]:
     """As `take_row`, for all rows of a sparse matrix; the results are not complete if one has something new."""
-    is_new, raw, made = _scale(state, layout, 0, rows, most, True)
-    return is_new, CSR(*raw), CSR(*made)
+    n_rows = len(rows.indptr) - 1
+    raw = _room(n_rows, len(rows.columns) + n_rows * len(layout.far_zeros))
+    made = _room(n_rows, _scaled_size(layout, n_rows, len(raw.columns)))
+    return _scale(state, layout, 0, rows, most, raw, made, True), raw, made
 
 
 def scale_row(state: ScaleState, layout: Layout, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
     """The scaled row: slots (rising) and their values."""
-    rows = CSR(np.array([0, len(columns)]), columns, values)
-    return _only_row(_scale(state, layout, 0, rows, np.inf, False)[2])
+    return _only_row(scale_rows(state, layout, 0, CSR(np.array([0, len(columns)]), columns, values)))
 
 
 def scale_rows(state: ScaleState, layout: Layout, first: int, rows: CSR) -> CSR:
     """All rows of a sparse matrix, scaled one by one; those before the row `first` have no bins."""
-    ends, slots, scaled = _scale(state, layout, first, rows, np.inf, False)[2]
-    return CSR(ends, slots[: ends[-1]], scaled[: ends[-1]])
+    n_rows = len(rows.indptr) - 1
+    made = _room(n_rows, _scaled_size(layout, n_rows, len(rows.columns)))
+    _scale(state, layout, first, rows, np.inf, rows, made, False)
+    size = made.indptr[-1]
+    return CSR(made.indptr, made.columns[:size], made.values[:size])
 
 
-def _only_row(made: tuple[Ints, Columns, Floats]) -> tuple[Columns, Floats]:
-    ends, columns, values = made
-    return columns[: ends[1]], values[: ends[1]]
+def _room(n_rows: int, size: int) -> CSR:
+    """Rows to be written, of so many entries at most; only what is written takes memory."""
+    return CSR(np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
+
+
+def _scaled_size(layout: Layout, n_rows: int, n_entries: int) -> int:
+    """The most entries that the scaled rows of so many rows and entries can have."""
+    return n_rows * (1 + len(layout.expected) + len(layout.bins.columns)) + 2 * n_entries
+
+
+def _only_row(rows: CSR) -> tuple[Columns, Floats]:
+    end = rows.indptr[1]
+    return rows.columns[:end], rows.values[:end]
 
 
 # One kernel does all of the above, and its parts are compiled as lines of it: to compile each, and again as a part of
@@ -164,7 +178,7 @@ def _is_new(state: ScaleState, watched: Columns, columns: Columns, values: Float
     for entry in range(start, stop):
         j, x = columns[entry], values[entry]
         if is_number[j]:
-            if np.isnan(x):
+            if math.isnan(x):
                 found = found or flag[j] < 0
             else:
                 found = found or (inverse[j] == 0.0 and (x != mean[j] or present[j] == 0))
@@ -195,8 +209,8 @@ def _write_bins(
         j = of_bins[m]
         while entry < stop and columns[entry] < j:
             entry += 1
-        x = values[entry] if entry < stop and columns[entry] == j else 0.0 if zeros else np.nan
-        if not np.isnan(x):
+        x = values[entry] if entry < stop and columns[entry] == j else 0.0 if zeros else math.nan
+        if not math.isnan(x):
             low, high = 0, edges.shape[1]
             while low < high:  # the first edge that is not below x
                 middle = (low + high) // 2
@@ -249,7 +263,7 @@ def _write(
             slots[count], scaled[count] = slot[j], x
             count += 1
             continue
-        has_value = not np.isnan(x)
+        has_value = not math.isnan(x)
         if has_value and slot[j] >= 0:
             slots[count], scaled[count] = slot[j], (x - mean[j]) * inverse[j]
             count += scaled[count] != 0.0
@@ -284,35 +298,38 @@ def _scale(
     first: int,
     rows: CSR,
     most: float,
+    raw: CSR,
+    made: CSR,
     taking: bool,  # noqa: FBT001
-) -> tuple[bool, tuple[Ints, Columns, Floats], tuple[Ints, Columns, Floats]]:
-    """Whether a row has something new, all rows with outliers at their bound, and all scaled rows.
+) -> bool:
+    """Write scaled rows (`made`); rows before `first` have no bins.
 
-    Rows before `first` have no bins. With `taking`, rows come for the first time, and the first that has something new
-    is the last to be done; otherwise they are within their bounds, nothing is new, and only scaled rows are made.
+    With `taking`, rows come for the first time: they are written with outliers at their bound (`raw`), and the first
+    that has something new is the last; returns whether there is one. Otherwise `raw` are the rows themselves.
     """
     indptr, columns, values = rows
-    n_rows = indptr.shape[0] - 1
-    raw_size = (columns.shape[0] + n_rows * layout.far_zeros.shape[0]) * taking
-    raw_ends, raw_columns, raw_values = np.zeros(n_rows + 1, np.int64), np.empty(raw_size, np.int32), np.empty(raw_size)
-    from_columns, from_values = (raw_columns, raw_values) if taking else (columns, values)
-    # Only what is written takes memory.
-    size = n_rows * (1 + layout.expected.shape[0] + layout.bins.columns.shape[0])
-    size += 2 * (raw_size if taking else columns.shape[0])
-    ends, slots, scaled = np.zeros(n_rows + 1, np.int64), np.empty(size, np.int32), np.empty(size)
-    is_new = False
-    for row in range(n_rows):
-        start, end = indptr[row], indptr[row + 1]
+    raw_ends, raw_columns, raw_values = raw
+    ends, slots, scaled = made
+    for row in range(indptr.shape[0] - 1):
         if taking:
-            at = raw_ends[row]
-            end = _bound(state, layout.far_zeros, columns, values, start, end, most, raw_columns, raw_values, at)
-            start, raw_ends[row + 1] = at, end
-            is_new = _is_new(state, layout.watched, raw_columns, raw_values, start, end)
-            if is_new:
-                break
+            raw_ends[row + 1] = _bound(
+                state,
+                layout.far_zeros,
+                columns,
+                values,
+                indptr[row],
+                indptr[row + 1],
+                most,
+                raw_columns,
+                raw_values,
+                raw_ends[row],
+            )
+        start, stop = raw_ends[row], raw_ends[row + 1]
+        if taking and _is_new(state, layout.watched, raw_columns, raw_values, start, stop):
+            return True
         has_bins = row >= first
-        ends[row + 1] = _write(state, layout, has_bins, from_columns, from_values, start, end, slots, scaled, ends[row])
-    return is_new, (raw_ends, raw_columns, raw_values), (ends, slots, scaled)
+        ends[row + 1] = _write(state, layout, has_bins, raw_columns, raw_values, start, stop, slots, scaled, ends[row])
+    return False
 
 
 @kernel

@@ -1,5 +1,7 @@
 """Kernels at both ends of a decision: check and sparsify the context, then select an arm."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ Floats = NDArray[np.float64]
 def first_invalid(values: Floats, largest: float, nan: bool) -> int:  # noqa: FBT001 - numba
     """Return the index of the first value with ``|value| > largest``, or NaN unless `nan`; −1 if all are valid."""
     for i in range(values.shape[0]):
-        if not abs(values[i]) <= largest and not (nan and np.isnan(values[i])):  # false for NaN too
+        if not abs(values[i]) <= largest and not (nan and math.isnan(values[i])):  # false for NaN too
             return i
     return -1
 
@@ -54,7 +56,7 @@ def argmax_tied(bounds: Floats, tie: float, times_chosen: NDArray[np.int64], bal
     """
     highest = bounds[0]
     for k in range(1, bounds.shape[0]):
-        if bounds[k] > highest or np.isnan(bounds[k]):  # NaN stays the highest
+        if bounds[k] > highest or math.isnan(bounds[k]):  # NaN stays the highest
             highest = bounds[k]
     threshold = highest - tie * abs(highest)
     arm = -1
