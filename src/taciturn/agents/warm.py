@@ -12,6 +12,9 @@ from taciturn.registry import METHODS, make
 
 FEATURES = 8
 
+MANY_FEATURES = 3000
+"""So many that two arms have more evidence than agents keep of each by default."""
+
 
 def compile_kernels(kinds: Iterable[str]) -> None:
     """Compile, or read from the cache, all kernels that agents of some kinds (names of `METHODS`) use.
@@ -73,3 +76,17 @@ def _exercise(kind: str, agent: Any) -> None:
         by_position = type(agent)(**agent.params | {"arms": 2, "scaling": scaling})
         for row in dense[:6, :3] * [1.0, 1.0, 0.0]:
             by_position.feedback(by_position.decide(row).id, 1)
+    if "covariance" in agent.params:
+        params = agent.params | {"arms": 2, "max_nodes": None, "rank": 4}
+        _fill(type(agent)(**params), 1, 120)
+        _fill(type(agent)(**params), MANY_FEATURES, 30)
+
+
+def _fill(agent: Any, n_features: int, steps: int) -> None:
+    """Learn so much, beginning with so many features, that updates which are kept are folded or sketched."""
+    agent.decide({f"{i}": 1.0 for i in range(n_features)})
+    for step in range(steps):
+        decision = agent.decide({f"{step * i % 101}": 1.0 for i in range(1, 4)})
+        agent.feedback(decision.id, (1, 0, None)[step % 3])
+        if step % 10 == 0:
+            agent.feedback(decision.id, 0.5)
