@@ -26,7 +26,7 @@ def is_sound_row(columns: NDArray[np.int32], values: Floats, width: int, largest
     for i in range(columns.shape[0]):
         if columns[i] <= before or columns[i] >= width:
             return False
-        if not abs(values[i]) <= largest and not (nan and np.isnan(values[i])):
+        if not abs(values[i]) <= largest and not (nan and math.isnan(values[i])):
             return False
         before = columns[i]
     return True

@@ -107,6 +107,10 @@ class NodeGraph(Part):
         """The share of nearest neighbors that were found of late: 1 while all rows are compared."""
         return 1.0 if self._index is None or self._index.is_exact else self._index.recall
 
+    def approximations(self, *, measured: bool) -> dict[str, Any]:
+        """The recall, where neighbors are searched for."""
+        return {} if self._index is None or self._index.is_exact else {"recall": self.recall}
+
     @property
     def _n_nodes(self) -> int:
         return self._by_node.count
