@@ -170,7 +170,7 @@ class Service:
         if self._stopping.is_set():
             return "stopping"
         if self._preparing:
-            return "compiling: the kernels are prepared, which takes half a minute the first time"
+            return "compiling: the kernels are prepared, which takes some seconds the first time"
         if not self.started.is_set():
             done, total = self.progress
             return f"restoring: {done} of {total} entries are replayed"
