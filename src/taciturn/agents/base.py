@@ -642,7 +642,9 @@ class BaseAgent(Displayed, ABC):
     def _keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all nodes but these, from the table and from all parts."""
         if self.n_features:
-            self._parts.evicting(np.setdiff1d(np.arange(self._table.count), nodes, assume_unique=True))
+            goes = np.ones(self._table.count, np.bool_)
+            goes[nodes] = False
+            self._parts.evicting(np.flatnonzero(goes))
         self._table.keep(nodes)
         self._parts.keep(nodes)
 

@@ -132,11 +132,6 @@ class GCNUCB(NetworkSettings, BaseAgent):
         else:
             self._rewards.data[node, arms] = rewards
 
-    def _keep(self, nodes: NDArray[np.int64]) -> None:
-        if self._running is not None:
-            self._running.evict(nodes)
-        super()._keep(nodes)
-
     def _impute(self, node: int, arm: int) -> float:
         running = self._running
         embedding = self._encoder.embedding(node) if running is None else running.embedding(node)

@@ -64,12 +64,10 @@ class EmbeddedRidge(Part):
         self._rewards.data[node, arms] = rewards
         self.add(here)
 
-    def evict(self, nodes: NDArray[np.int64]) -> None:
-        """Take back all contexts but these, which the table is about to drop."""
-        dropped = np.ones(self._contexts.count, np.bool_)
-        dropped[nodes] = False
-        self.add(np.flatnonzero(dropped), -1)
-        self._next = int(np.searchsorted(nodes, self._next))
+    def evicting(self, nodes: NDArray[np.int64]) -> None:
+        """Take these contexts back; whose turn it is has another number then."""
+        self.add(nodes, -1)
+        self._next -= int(np.searchsorted(nodes, self._next))
 
     @property
     def sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
