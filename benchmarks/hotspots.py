@@ -23,7 +23,7 @@ def profile():
     agent = taciturn.make("gcnucb", arms=data.arms, preset="paper", seed=SEED)
     start = stream.start
     agent.warm_start(start.contexts, start.arms, start.edges)
-    scoring = GCNUCB._embedded_scores, GCNUCB._regressions, GCNUCB._add_context
+    scoring = GCNUCB._embedded_scores, GCNUCB._embeddings, GCNUCB._solve_regressions, GCNUCB._add_context
     profiler = LineProfiler(*scoring, GraphEncoder.train, GCNUCB.feedback)
     total = 0.0
     for i, round in enumerate(stream):
@@ -37,7 +37,7 @@ def profile():
         source = Path(file).read_text(encoding="utf-8").splitlines()
         for number, _, ticks in lines:
             rows.append((ticks * stats.unit * 1000 / LAST, function.split(".")[-1], source[number - 1].strip()))
-    inner = {"_embedded_scores": "self._regressions()"}  # the callee's lines are counted instead
+    inner = {"_embedded_scores": "self._"}  # the callee's lines are counted instead
     rows = [row for row in rows if inner.get(row[1], "\0") not in row[2]]
     total = sum(row[0] for row in rows)
     rows.sort(reverse=True)

@@ -26,6 +26,7 @@ PARTS = {
     "first": [],
     "linucb": [],
     "gcnucb": [],
+    "batches": [],
     "graph": [],
     "growth": [],
     "million": ["--upto", "100000"],  # a whole million takes most of an hour

@@ -42,6 +42,10 @@ CHECKS = 512
 """One insertion in 1/512 of the rows is exact, to see what the search finds: about 355 while the rows double."""
 
 
+RUSH = 8
+"""Until enough neighbors were counted, one insertion in so many is exact: the beam is soon as wide as it must be."""
+
+
 class NeighborIndex:
     """The levels above some lists.
 
@@ -120,7 +124,7 @@ class NeighborIndex:
     def _add_by_search(self, node: int, starts: Ints) -> Ints:
         found = self._search(self._base, node, starts, self.beam)
         self._unchecked += 1
-        if self._unchecked * CHECKS < self._base.count:
+        if self._unchecked < (RUSH if self._wanted < MEASURED else self._base.count / CHECKS):
             return _join(self._base, node, found)
         return self._join_exactly(node, found)
 
