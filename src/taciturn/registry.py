@@ -4,6 +4,7 @@ import difflib
 import importlib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -175,6 +176,7 @@ def import_agent(path: str) -> Any:
 
 def check_keywords(name: str, factory: Any, params: dict[str, Any]) -> None:
     """Raise `UnknownName` for the first parameter that the dataclass `factory` does not have."""
+    known = [field.name for field in fields(factory)]  # without class variables
     for key in params:
-        if key not in factory.__dataclass_fields__:
-            raise unknown_name(f"parameter of {name}", key, factory.__dataclass_fields__)
+        if key not in known:
+            raise unknown_name(f"parameter of {name}", key, known)

@@ -10,15 +10,20 @@ from collections.abc import Sequence
 
 from taciturn.agents.warm import compile_kernels
 from taciturn.errors import TaciturnError
+from taciturn.kernels.jit import say_nothing
 from taciturn.registry import METHODS, unknown_name
 
 
 def main(methods: Sequence[str]) -> int:
     """Compile the kernels of some methods, by default all, with a line for each; returns the exit code."""
+    if set(methods) & {"-h", "--help"}:
+        sys.stdout.write(f"python -m taciturn.warm [METHOD …]\n\nmethods, by default all: {', '.join(METHODS)}\n")
+        return 0
     try:
         for name in methods:
             if name not in METHODS:
                 raise unknown_name("method", name, METHODS)
+        say_nothing()  # of compiling, which is what was asked for
         for name in methods or METHODS:
             before = time.monotonic()
             compile_kernels([name])

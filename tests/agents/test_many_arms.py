@@ -102,3 +102,16 @@ def test_pieces_of_arms_are_solved_as_all_at_once(monkeypatch):
     assert len(agent._solver._pieces()) > 2
     for one, two in zip(run(agent, 40), expected, strict=True):
         np.testing.assert_allclose(one.scores, two.scores, atol=2e-3)
+
+
+@pytest.mark.parametrize("params", [{}, {"hops": 0}, {"one_right_arm": False}, {"scaling": "none"}], ids=str)
+def test_many_arms_are_decided_on_before_the_first_feedback(params):
+    """Regressions of 256 arms or more once failed where no context had a target."""
+    agent, rng = taciturn.ViewUCB(arms=300, **params), np.random.default_rng(0)
+    decisions = [agent.decide(rng.normal(size=5)) for _ in range(6)]
+    assert len({decision.arm for decision in decisions}) == 6, "ties are spread over the arms"
+    agent.feedback(decisions[0].id, 1)
+    agent.withdraw(decisions[0].id)
+    agent.defer_training()
+    assert np.isfinite(agent.decide(rng.normal(size=5)).scores).all()
+    agent.train_pending(50)

@@ -1,6 +1,7 @@
 """Among many rows neighbors are found by a search: nearly all of them, whatever the rows are and happened to them."""
 
 from copy import deepcopy
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -249,3 +250,20 @@ def test_an_index_in_a_file_that_does_not_fit_is_refused(forge):
     fresh = NodeGraph(held.store, K)
     with pytest.raises(ValueError, match=r"narrow|count|finite|below|missing|in order"):
         fresh.load_state_dict({**state, "index": forge(state["index"])}, 2, 4, 500)
+
+
+def test_rows_that_converge_have_few_levels():
+    """Where each row's nearest came later, nearly all once joined each level, and levels had no end."""
+    count = 3000
+    contexts = RowStore()
+    contexts.n_features = 10
+    lists = NeighborLists(contexts, 5)
+    for number in range(count):
+        columns, values = np.array([number % 10], np.int32), np.array([2.0 ** (20 - number // 10)])
+        contexts.append(SparseRow(columns, values))
+        lists.insert(number)
+    index = module.NeighborIndex(contexts, lists)
+    index.fit_levels()
+    sizes = [level.count for level in index._levels]
+    assert sizes[0] == count and sizes[-1] <= 1024
+    assert all(2 * above <= below for below, above in pairwise(sizes))

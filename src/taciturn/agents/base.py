@@ -260,6 +260,10 @@ class BaseAgent(Displayed, ABC):
         approximations = self.approximations(measured=True)
         return diagnostics.health(self._table, self._lifecycle.stats, self._lifecycle.decisions, nbytes, approximations)
 
+    def _require_contexts(self) -> None:
+        if not self._table.count:
+            raise TaciturnError("there are no contexts yet; decide on one first")
+
     def approximations(self, *, measured: bool = False) -> dict[str, Any]:
         """What the agent keeps other than exactly, by the names of `Health`; `measured` also says how far it is off."""
         return self._parts.approximations(measured=measured) if self.n_features else {}

@@ -139,6 +139,7 @@ class GCNUCB(NetworkSettings, BaseAgent):
 
     def context_space(self) -> ContextSpace:
         """The contexts as each arm sees them now (T, K, L), and θ (K, L)."""
+        self._require_contexts()
         if self._running is None:
             contexts = self._embeddings()
             theta, _ = self._solve_regressions(contexts, np.zeros(contexts.shape[1:]))

@@ -76,5 +76,6 @@ class LinUCB(BaseAgent):
 
     def context_space(self) -> ContextSpace:
         """The contexts themselves (T, 1, D), and θ (K, D)."""
+        self._require_contexts()
         contexts = self._contexts.matrix(0, self._contexts.count).toarray()
         return ContextSpace(contexts[:, None, :], self._ridge.theta[:, : contexts.shape[1]])

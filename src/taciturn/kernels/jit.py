@@ -126,4 +126,11 @@ def _is_ours(event: Any) -> bool:
     return str(event.data["dispatcher"].py_func.__module__).startswith("taciturn.")
 
 
-event.register("numba:compile", CompileNote())  # type: ignore[no-untyped-call]
+_COMPILE_NOTE = CompileNote()
+
+event.register("numba:compile", _COMPILE_NOTE)  # type: ignore[no-untyped-call]
+
+
+def say_nothing() -> None:
+    """Write no line about compiling in this process."""
+    _COMPILE_NOTE.written = True

@@ -174,29 +174,34 @@ def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
         columns[:, v * arms :] = spmm(adjacency, np.ascontiguousarray(columns[:, v * arms :]))
 
 
+def by_view(array: Singles, views: int) -> Singles:
+    """An array (N, V·A) as (N, V, A), also where there are no rows."""
+    return array.reshape(len(array), views, array.shape[1] // views)
+
+
 def predict(of: Operands | Features, theta: Singles) -> Singles:
     """Return the scores ``f_ivᵀθ_vk`` (T, V·K) for θ (D, V·K)."""
     if isinstance(of, Features):
-        by_view = theta.reshape(len(theta), len(of.of_views), -1)
-        return np.concatenate([f @ by_view[:, v] for v, f in enumerate(of.of_views)], axis=1)
+        of_view = by_view(theta, len(of.of_views))
+        return np.concatenate([f @ of_view[:, v] for v, f in enumerate(of.of_views)], axis=1)
     views = of.scales.shape[1]
     scores = times(of.contexts, theta)
     _apply_hops(of.adjacency, scores, views)
-    by_view = scores.reshape(len(scores), views, -1)
-    by_view *= of.scales[:, :, None]
+    of_view = by_view(scores, views)
+    of_view *= of.scales[:, :, None]
     return scores
 
 
 def adjoint(of: Operands | Features, weights: Singles, scores: Singles, dimension: int) -> Singles:
     """Return ``Σ_i m_ik · scores_ivk · f_iv`` (D, V·K), the adjoint of `predict`; overwrites ``scores`` (T, V·K)."""
     if isinstance(of, Features):
-        by_view = scores.reshape(len(scores), len(of.of_views), -1)
-        by_view *= weights[:, None]
-        return np.concatenate([f.T @ by_view[:, v] for v, f in enumerate(of.of_views)], axis=1)
+        of_view = by_view(scores, len(of.of_views))
+        of_view *= weights[:, None]
+        return np.concatenate([f.T @ of_view[:, v] for v, f in enumerate(of.of_views)], axis=1)
     views = of.scales.shape[1]
-    by_view = scores.reshape(len(scores), views, -1)
-    by_view *= of.scales[:, :, None]
-    by_view *= weights[:, None]
+    of_view = by_view(scores, views)
+    of_view *= of.scales[:, :, None]
+    of_view *= weights[:, None]
     _apply_hops(of.adjacency, scores, views)  # Â is symmetric
     return transposed_times(of.contexts, scores, dimension)
 
@@ -227,7 +232,8 @@ def pieces(arms: int, entries: int) -> list[slice]:
 
 def piece_of(array: Singles, arms: slice) -> Singles:
     """The columns (N, V·A) of some of the arms of an array (N, V, K): itself where these are all, else a copy."""
-    return np.ascontiguousarray(array[:, :, arms]).reshape(len(array), -1)
+    piece = np.ascontiguousarray(array[:, :, arms])
+    return piece.reshape(len(piece), piece.shape[1] * piece.shape[2])  # also where there are no rows
 
 
 def cg_init(of: Operands | Features, weights: Singles, targets: Singles, ridge: float, theta: Singles) -> CGState:

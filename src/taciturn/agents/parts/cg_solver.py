@@ -276,7 +276,7 @@ class CGSolver(Part):
         count, unused, (of, rows) = self._contexts.count, self._n_views - self.n_used, self._equations()
         for arms in self._pieces():
             scores = views.predict(of, views.piece_of(self.unit_theta.data[:, : self.n_used], arms))
-            by_view = scores.reshape(len(scores), self.n_used, -1)
+            by_view = views.by_view(scores, self.n_used)
             if unused or len(scores) < count:
                 of_all = np.zeros((count, self._n_views, by_view.shape[2]), np.float32)
                 of_all[rows, : self.n_used] = by_view

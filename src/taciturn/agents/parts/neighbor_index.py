@@ -42,6 +42,9 @@ CHECKS = 512
 """One insertion in 1/512 of the rows is exact, to see what the search finds: about 355 while the rows double."""
 
 
+SPARSE = 4
+"""Where rows are listed in chains, so that each needs another above it, one in so many is above."""
+
 RUSH = 8
 """Until enough neighbors were counted, one insertion in so many is exact: the beam is soon as wide as it must be."""
 
@@ -88,11 +91,8 @@ class NeighborIndex:
             self._levels.pop()
         while self._levels[-1].count > TOP:
             below, level = self._levels[-1], NeighborLists(self._contexts, self._base.k)
-            lists, joins = below.lists.neighbors[:, : below.k], np.zeros(below.count, np.bool_)
-            for slot, node in enumerate(below.nodes.tolist()):
-                if not joins[lists[slot]].any():
-                    joins[slot] = True
-                    level.insert(node)
+            for node in below.nodes[_cover(below.lists.neighbors[: below.count, : below.k])].tolist():
+                level.insert(node)
             self._levels.append(level)
 
     # Insertion.
@@ -236,6 +236,17 @@ class NeighborIndex:
             level.load_state_dict(slots, n_nodes)
             require(np.isin(level.nodes, self._levels[-1].nodes).all(), "a level has rows that the one below has not")
             self._levels.append(level)
+
+
+def _cover(lists: NDArray[np.int32]) -> Ints:
+    """Slots such that each other one lists one of them, or is listed by one; where these are too many, a quarter."""
+    joins, covered = np.zeros(len(lists), np.bool_), np.zeros(len(lists), np.bool_)
+    for slot, near in enumerate(lists):
+        if not covered[slot] and not joins[near].any():
+            joins[slot] = True
+            covered[near] = True
+    found = np.flatnonzero(joins)
+    return found if 2 * len(found) <= len(lists) else np.arange(0, len(lists), SPARSE)
 
 
 def _join(level: NeighborLists, node: int, found: Found) -> Ints:
