@@ -12,13 +12,20 @@ pytestmark = pytest.mark.skipif(not memory_kit.SUPPORTED, reason="the system doe
 
 SHAPES = {
     "many arms": ("linucb", 50, 600, 600, {"labelled": 80, "decided": 6}, {"covariance": "exact"}),
-    "a sketch of many features": ("linucb", 200, 60_000, 60, {"labelled": 80, "decided": 6}, {}),
+    "a sketch of many features": (
+        "linucb",
+        100,
+        60_000,
+        900,
+        {"labelled": 200, "decided": 6},
+        {"max_nodes": 210},
+    ),
     "a sketch of many arms": (
         "linucb",
         2000,
         500,
         500,
-        {"pending": 1900, "labelled": 80, "decided": 6},
+        {"answered": 1900, "labelled": 80, "decided": 6},
         {"max_nodes": 2000},
     ),
     "many contexts": ("linucb", 2, 500, 500, {"pending": 12_300, "labelled": 64}, {"max_nodes": 12_000}),

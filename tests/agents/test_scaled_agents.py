@@ -9,7 +9,7 @@ from oracles.evidence import check_evidence
 from oracles.histories import KINDS, feedback_at_random, named
 from oracles.zoo import AGENTS, ARMS
 from taciturn.agents import storage
-from taciturn.agents.parts import graph
+from taciturn.agents.parts import neighbor_lists
 
 STEPS = 70
 """Renewals are due at 2, 3, 4, 6, 9, 13, 19, 28, 42 and 63 contexts, and bins are opened at the first from 40 on."""
@@ -49,7 +49,7 @@ def test_evidence_follows_the_scale_and_a_file_resumes_bit_for_bit(name, kind):
 @pytest.mark.parametrize("name", ["linucb", "bilinucb-kmeans", "gcnucb", "viewucb", "labelspreading"])
 def test_a_bounded_agent_with_deferred_training_resumes_bit_for_bit(name, forget, monkeypatch):
     """Also where there are so many rows that neighbors stay what they were when rows move."""
-    monkeypatch.setattr(graph, "MAX_REBUILT", 12)
+    monkeypatch.setattr(neighbor_lists, "MAX_REBUILT", 12)
     rng = np.random.default_rng(2)
     agent = loaded = AGENTS[name](arms=ARMS, seed=1, max_nodes=24, forget=forget)
     agent.defer_training()
@@ -117,13 +117,13 @@ def test_a_first_context_without_any_value_is_a_context(name, first, scaling):
 def test_bins_that_do_not_fit_into_the_memory_are_left_out():
     """They come with the 40th context by themselves: an agent that had room for its contexts must go on."""
     rng = np.random.default_rng(0)
-    agent = taciturn.LinUCB(arms=3, memory_limit=300e3)
+    agent = taciturn.LinUCB(arms=3, memory_limit=300e3, covariance="exact")
     for step in range(80):
         decision = agent.decide({f"c{column}": float(rng.normal()) for column in range(8)})
         agent.feedback(decision.id, float(step % 2))
     assert agent.n_features == 8
     assert agent.memory_in_use() < 300e3
-    with_bins = taciturn.LinUCB(arms=3, memory_limit=3e6)
+    with_bins = taciturn.LinUCB(arms=3, memory_limit=3e6, covariance="exact")
     for _ in range(80):
         with_bins.decide({f"c{column}": float(rng.normal()) for column in range(8)})
     assert with_bins.memory_in_use() > 300e3

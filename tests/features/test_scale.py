@@ -93,7 +93,8 @@ def test_regressions_are_those_of_the_scaled_contexts_of_now(name, form, max_nod
             agent.feedback(decision.id, 0.25)  # a correction
         if step % 10 == 9:
             agent.withdraw(decision.id)
-    width, state = agent._contexts.n_features, agent._ridge.state
+    width, regressions = agent._contexts.n_features, agent._ridge
+    state = (regressions if name == "viewucb" else regressions._form).state
     if max_nodes is not None:
         assert np.isfinite(state.theta).all() and np.linalg.eigvalsh(ridge.whole_inverse(state, 0)).min() > 0
         return

@@ -432,7 +432,7 @@ def test_every_operation_is_decoded_as_it_was_encoded():
     request = b'{"contexts": [[1, 2], {"a": 1}], "neighbors": [[0], null], "allowed": ["a", 3], "request_id": "r"}'
     op = Decide(msgspec.json.decode(request, type=DecideRequest), 12.5)
     ops = [
-        Create("x", ["a", 1], "linucb", {"alpha": 0.1, "scaling": "auto"}, False),
+        Create("x", ["a", 1], "linucb", {"alpha": 0.1, "scaling": "auto", "covariance": "auto"}, False),
         op,
         Reward(3, None),
         Withdraw(2),

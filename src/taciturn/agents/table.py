@@ -259,7 +259,7 @@ class RowStore(Part):
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The values once more, with a mask: they are copied when they grow or rows are evicted."""
-        return 9.0 * sizes.entries
+        return 4.5 * sizes.entries
 
     def state_dict(self) -> dict[str, Any]:
         """The rows."""

@@ -38,6 +38,9 @@ so few need not wait."""
 WORK_AT_ONCE = 2**31
 """And at once: where there are so many arms that it would take more, they take turns."""
 
+ENTRIES_AT_ONCE = 2**21
+"""Arrays of features by arms have so many entries while θ is solved for: more arms are solved for in pieces."""
+
 CLOSE = 1e-10
 """Columns whose residual is this small, by the preconditioner's norm of the right side, are solved."""
 
@@ -133,8 +136,12 @@ class WideMeans(Part):
         arms = np.arange(first, min(first + piece, self._n_arms))
         self._next_arm = (first + piece) % max(self._n_arms, 1) if first + piece < self._n_arms else 0
         self._changes = 0
-        if len(labels.nodes):
-            self._conjugate_gradients(self._operands(labels, arms), arms)
+        for piece_of_arms in self._pieces(arms) if len(labels.nodes) else ():
+            self._conjugate_gradients(self._operands(labels, piece_of_arms), piece_of_arms)
+
+    def _pieces(self, arms: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        size = max(ENTRIES_AT_ONCE // max(len(self.theta), self._contexts.count, 1), 1)
+        return [arms[first : first + size] for first in range(0, len(arms), size)]
 
     def _operands(self, labels: Labels, arms: NDArray[np.int64]) -> Operands:
         """Dense rows without a copy where most of them are examples: the others have no weight."""
@@ -178,11 +185,11 @@ class WideMeans(Part):
 
     @property
     def unsolved(self) -> float:
-        """The length of the residual of the normal equations, as a share of their right side; the most of all arms."""
+        """The length of the residual of the normal equations, as a share of their right side; the most of some arms."""
         labels = self._lifecycle.labels(imputed=self._imputed)
         if not len(labels.nodes):
             return 0.0
-        arms = np.arange(min(self._n_arms, self._arms_at_once))
+        arms = self._pieces(np.arange(self._n_arms))[0]
         X, weights, targets = self._operands(labels, arms)
         theta, pull = self.theta[:, arms], self._pull[: len(self.theta), arms]
         right = X.T @ (weights * targets) + pull
@@ -201,16 +208,17 @@ class WideMeans(Part):
 
     def _measure_squares(self, labels: Labels) -> None:
         self._squares[...] = 0.0
-        if len(labels.nodes):
-            X, weights, _ = self._operands(labels, np.arange(self._n_arms))
-            self._squares[: len(self.theta)] = (X.multiply(X) if sp.issparse(X) else X * X).T @ weights
+        for arms in self._pieces(np.arange(self._n_arms)) if len(labels.nodes) else ():
+            X, weights, _ = self._operands(labels, arms)
+            self._squares[: len(self.theta), arms] = (X.multiply(X) if sp.issparse(X) else X * X).T @ weights
 
     def _keep_pull(self, labels: Labels) -> None:
         """``f = λθ − Xᵀ(r − Xθ)``, so that θ is the solution."""
-        self._pull[: len(self.theta)] = self._ridge_weight * self.theta
-        if len(labels.nodes):
-            X, weights, targets = self._operands(labels, np.arange(self._n_arms))
-            self._pull[: len(self.theta)] -= X.T @ (weights * (targets - X @ self.theta))
+        n = len(self.theta)
+        self._pull[:n] = self._ridge_weight * self.theta
+        for arms in self._pieces(np.arange(self._n_arms)) if len(labels.nodes) else ():
+            X, weights, targets = self._operands(labels, arms)
+            self._pull[:n, arms] -= X.T @ (weights * (targets - X @ self._theta[:n, arms]))
 
     def evicting(self, nodes: NDArray[np.int64]) -> None:
         """What contexts taught that are about to go stays: ``f += (r − θᵀx) x``."""
@@ -255,9 +263,11 @@ class WideMeans(Part):
         return 24.0 * with_spare(sizes.features) * sizes.arms
 
     def working_nbytes(self, sizes: Sizes) -> float:
-        """Six arrays as θ, and three of examples by arms, while it is solved for."""
-        arms = min(sizes.arms, self._arms_at_once)
-        return 8.0 * arms * (6.0 * sizes.features + 3.0 * sizes.nodes) + 12.0 * sizes.entries
+        """Seven arrays of features by arms, and four of examples by arms, for the arms that are solved for at once."""
+        arms = min(sizes.arms, max(ENTRIES_AT_ONCE // max(sizes.features, 1), 1))
+        row = max(sizes.entries / max(sizes.nodes, 1), 1.0)
+        examples = min(float(arms) * sizes.nodes, max(WORK_AT_ONCE / (4 * CG_STEPS * row), sizes.nodes))
+        return 8.0 * (7.0 * arms * sizes.features + 4.0 * examples)
 
     def replaced_nbytes(self) -> float:
         """θ, d or f, while it is copied."""
