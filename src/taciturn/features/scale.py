@@ -31,7 +31,7 @@ from taciturn.features.scale_file import (
     checked,
     new_state,
 )
-from taciturn.kernels import scale
+from taciturn.kernels import scale, scale_rows
 from taciturn.kernels.csr import CSR
 
 GROWTH = 1.5
@@ -96,7 +96,8 @@ class Scaler:
         self._renewed_at = 0
         self._state = new_state(0)
         nothing = np.zeros(0, np.int32)
-        self._layout = scale.Layout(NO_BINS, nothing, nothing, nothing, constant=False, zeros=False)
+        self._layout = scale.Layout(NO_BINS, 0, nothing, nothing, nothing, flagged=False, constant=False, zeros=False)
+        self._full_of, self._held_full = self._layout, scale.full(self._state, self._layout)
         self.binned_from = MAX_ROWS  # the id of the first context that has bins
 
     @property
@@ -124,7 +125,9 @@ class Scaler:
             more = new_state(self.n_columns + self.n_columns // 8 - len(self._state.slot))
             both = {name: np.concatenate([getattr(part, name) for part in (self._state, more)]) for name in TYPES}
             self._state = scale.ScaleState(**both)
+        self._layout = self._layout._replace(n_columns=self.n_columns)
         self._state.is_number[first : self.n_columns] = is_number
+        self._state.inverse[first : self.n_columns] = ~is_number
         self._give_slots(self._state.slot, first + np.flatnonzero(~is_number | self.by_position))
 
     def are_numbers(self, columns: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -143,14 +146,24 @@ class Scaler:
 
     def take(self, row: SparseRow) -> tuple[SparseRow, SparseRow | None]:
         """The row with outliers at their bound, and in slots: None if something is to be opened before."""
-        is_new, columns, values, slots, scaled = scale.take_row(self._state, self._layout, *row, OUTLIER)
+        if 0 < len(row.columns) == self.n_columns:
+            made = scale.scale_full(self._full(), row.values[None], OUTLIER)
+            if made is not None:
+                return row, SparseRow(made[0][0], made[1][0])
+        is_new, columns, values, slots, scaled = scale_rows.take_row(self._state, self._layout, *row, OUTLIER)
         return SparseRow(columns, values), None if is_new else SparseRow(slots, scaled)
+
+    def _full(self) -> scale.Full:
+        """How rows with a value in every column are scaled now: whatever changes the scale makes a new layout."""
+        if self._full_of is not self._layout:
+            self._full_of, self._held_full = self._layout, scale.full(self._state, self._layout)
+        return self._held_full
 
     def take_all(self, rows: list[SparseRow]) -> list[tuple[SparseRow, SparseRow]] | None:
         """As `take`, for many rows; None if something is to be opened before one of them."""
         indptr = np.cumsum([0, *(len(row.columns) for row in rows)])
         columns, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
-        is_new, *made = scale.take_rows(self._state, self._layout, CSR(indptr, columns, values), OUTLIER)
+        is_new, *made = scale_rows.take_rows(self._state, self._layout, CSR(indptr, columns, values), OUTLIER)
         return None if is_new else list(zip(*map(_split, made), strict=True))
 
     def openings(self, row: SparseRow) -> Openings:
@@ -166,7 +179,7 @@ class Scaler:
         if self.by_position and self.n_rows:
             first[:] = False  # it was zero so far
         late = columns[first] if self.n_rows else columns[:0]
-        absent = scale.absent_columns(row.columns, self._layout.watched)
+        absent = scale_rows.absent_columns(row.columns, self._layout.watched)
         varying = np.concatenate([columns[~first], absent]) if self.by_position else columns[~first]
         at = np.concatenate([values[~first], np.zeros(len(absent))]) if self.by_position else values[~first]
         away = np.abs(at - state.mean[varying])
@@ -204,7 +217,7 @@ class Scaler:
 
     def _expect(self, openings: Openings) -> None:
         """As `_find_expected`, at the cost of what was opened."""
-        state, (_, expected, watched, far_zeros, _, _) = self._state, self._layout
+        state, (_, _, expected, watched, far_zeros, flagged, _, _) = self._state, self._layout
         if self.by_position:
             new = openings.units[0][state.mean[openings.units[0]] != 0]
             far_zeros = np.union1d(far_zeros, new[np.abs(state.mean[new] * state.inverse[new]) > OUTLIER])
@@ -213,7 +226,8 @@ class Scaler:
                 watched = np.union1d(watched, first[state.mean[first] != 0])
         else:
             new = openings.lacking
-        self._lay_out(np.union1d(expected, new), np.setdiff1d(watched, new), far_zeros)
+        flagged = flagged or bool(len(openings.late) or len(openings.lacking))
+        self._lay_out(np.union1d(expected, new), np.setdiff1d(watched, new), far_zeros, flagged=flagged)
 
     def _find_expected(self) -> None:
         """The columns whose absence from a row matters, by the state of now."""
@@ -225,19 +239,20 @@ class Scaler:
             expected = (state.flag >= 0) & ~state.flags_present
             watched = state.is_number & (state.present == self.n_rows) & (state.flag < 0)
         far_zeros = expected & (np.abs(state.mean * state.inverse) > OUTLIER) & self.by_position
-        self._lay_out(*(np.flatnonzero(found) for found in (expected, watched, far_zeros)))
+        columns = (np.flatnonzero(found) for found in (expected, watched, far_zeros))
+        self._lay_out(*columns, flagged=bool((state.flag >= 0).any()))
 
-    def _lay_out(self, *columns: NDArray[Any]) -> None:
+    def _lay_out(self, *columns: NDArray[Any], flagged: bool) -> None:
         expected, watched, far_zeros = (some.astype(np.int32) for some in columns)
-        self._layout = self._layout._replace(expected=expected, watched=watched, far_zeros=far_zeros)
+        self._layout = self._layout._replace(expected=expected, watched=watched, far_zeros=far_zeros, flagged=flagged)
 
     def scaled(self, row: SparseRow) -> SparseRow:
         """A row in which nothing is new, in slots."""
-        return SparseRow(*scale.scale_row(self._state, self._layout, *row))
+        return SparseRow(*scale_rows.scale_row(self._state, self._layout, *row))
 
     def scaled_rows(self, rows: CSR, ids: NDArray[np.int64]) -> CSR:
         """Many rows in slots; those of an id before the first with bins have none."""
-        return scale.scale_rows(self._state, self._layout, int(np.searchsorted(ids, self.binned_from)), rows)
+        return scale_rows.scale_rows(self._state, self._layout, int(np.searchsorted(ids, self.binned_from)), rows)
 
     # Moments.
 
@@ -406,7 +421,8 @@ class Scaler:
         self.n_columns = n_columns
         for name, attribute in COUNTS.items():
             setattr(self, attribute, state[name])
-        self._layout = self._layout._replace(bins=bins, zeros=state["by_position"], constant=state["constant"])
+        settings = {"zeros": state["by_position"], "constant": state["constant"]}
+        self._layout = self._layout._replace(bins=bins, n_columns=n_columns, **settings)
         self._find_expected()
 
 

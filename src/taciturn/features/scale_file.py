@@ -74,6 +74,7 @@ def checked(state: dict[str, Any], n_columns: int, n_held: int) -> tuple[scale.S
         raise ValueError("the width of the scale does not fit")
     if state["n_slots"] > 1 + 2 * n_columns + MAX_BINS:
         raise ValueError("the scale has too many slots")
+    found.mean[~found.is_number], found.inverse[~found.is_number] = 0.0, 1.0  # files of before have 0 for both
     return found, bins
 
 
@@ -116,5 +117,7 @@ def _check_slots(state: scale.ScaleState, bins: scale.Bins, n_slots: int) -> Non
         raise ValueError("the scale has slots that nothing uses")
     if (slots < -1).any() or len(np.unique(used)) != len(used) or not ((used >= 1) & (used < n_slots)).all():
         raise ValueError("the slots of the scale are not sound")
+    if (state.flag[~state.is_number] >= 0).any():
+        raise ValueError("a column of the scale has a flag that is no number")
     if (state.slot[~state.is_number] < 0).any() or (state.slot[state.inverse > 0] < 0).any():
         raise ValueError("a column of the scale has no slot")

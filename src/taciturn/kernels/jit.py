@@ -40,11 +40,6 @@ def kernel(function: Function) -> Function:
     return cast("Function", numba.njit(**options(function))(function))
 
 
-def inlined_kernel(function: Function) -> Function:
-    """Compile as lines of the kernel that calls it, with that kernel's semantics: it takes no time of its own."""
-    return cast("Function", numba.njit(inline="always", **options(function))(function))
-
-
 def fast_kernel(function: Function) -> Function:
     """Compile with fused multiply-add and reordered sums, which vectorize; NaN and infinity keep their meaning."""
     flags = {"contract", "reassoc", "nsz"}

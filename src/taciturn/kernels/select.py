@@ -32,19 +32,10 @@ def is_sound_row(columns: NDArray[np.int32], values: Floats, width: int, largest
     return True
 
 
-@kernel
 def nonzeros(dense: Floats) -> tuple[NDArray[np.int32], Floats]:
     """Return the indices and values of the nonzero entries of a row (D,); NaN counts as nonzero."""
-    count = 0
-    for c in range(dense.shape[0]):
-        count += dense[c] != 0.0
-    columns, values = np.empty(count, np.int32), np.empty(count)
-    slot = 0
-    for c in range(dense.shape[0]):
-        if dense[c] != 0.0:
-            columns[slot], values[slot] = c, dense[c]
-            slot += 1
-    return columns, values
+    columns = dense.nonzero()[0]
+    return columns.astype(np.int32), dense.take(columns)
 
 
 @kernel
