@@ -35,6 +35,9 @@ BLOCK = 64
 DENSE = 2
 """A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
 
+FEW = 16
+"""Contexts of at most so many features all go by `dense_scores`: it takes no longer, and nothing else is compiled."""
+
 LARGEST_SHRINKING = 100.0
 """Where a column shrinks by more, an inverse that is moved directly would lose more than four of its digits."""
 
@@ -208,8 +211,9 @@ def fit(state: RidgeState, arms: Ints, pieces: Iterable[tuple[Floats, Floats, ND
 
 
 def is_dense(state: RidgeState, columns: Columns) -> bool:
-    """Whether a context has so many entries that `dense_scores` is faster."""
-    return bool(DENSE * len(columns) > state.theta.shape[1])
+    """Whether a context has so many entries, or there are so few features, that `dense_scores` is for it."""
+    width = state.theta.shape[1]
+    return bool(DENSE * len(columns) > width or width <= FEW)
 
 
 def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
@@ -222,77 +226,98 @@ def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats,
     return means[0], spreads[0]
 
 
-@fast_kernel
 def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
-    """``θ_kᵀx`` and ``xᵀA_k⁻¹x`` of N contexts (N, D) with most of their entries: (N, K) each.
-
-    Arrays run side by side, half of a symmetric A⁻¹ is read, and an arm's is read once for all contexts.
-    """
-    count, dimension = contexts.shape
-    arms = state.theta.shape[0]
-    means = np.zeros((count, arms))
-    spreads = np.zeros((count, arms))
-    for k in range(arms):
-        theta = state.theta[k]
-        for n in range(count):
-            x = contexts[n]
-            mean, prior = 0.0, 0.0
-            for c in range(dimension):
-                mean += theta[c] * x[c]
-                prior += x[c] * x[c]
-            means[n, k] = mean
-            spread = prior * state.scale[0]
-            if state.folds[k] > 0:
-                spread = 0.0
-                for i in range(dimension):
-                    row = state.inverse[k, i]
-                    product = 0.0
-                    for c in range(i):
-                        product += row[c] * x[c]
-                    spread += x[i] * (2.0 * product + row[i] * x[i])
-            for j in range(state.counts[k]):
-                row = state.pending_updates[k, j]
-                product = 0.0
-                for c in range(dimension):
-                    product += row[c] * x[c]
-                spread -= state.gains[k, j] * product * product
-            spreads[n, k] = max(spread, 0.0)
+    """``θ_kᵀx`` and ``xᵀA_k⁻¹x`` of N contexts (N, D) with most of their entries: (N, K) each."""
+    shape = len(contexts), len(state.theta)
+    means, spreads = np.empty(shape), np.empty(shape)
+    _dense_scores(*state, contexts, means, spreads)
     return means, spreads
 
 
-@fast_kernel
 def sparse_scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
     """For a sparse context: ``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,)."""
-    arms = state.theta.shape[0]
+    means, spreads = np.empty(len(state.theta)), np.empty(len(state.theta))
+    _sparse_scores(*state, columns, values, means, spreads)
+    return means, spreads
+
+
+# Kernels are given arrays, not a state, and those that they write to: a tuple, an allocation or a view of a row take
+# longer to compile than the loops. A⁻¹ is positive definite; only rounding can push a spread below zero.
+
+
+@fast_kernel
+def _dense_scores(
+    scale: Floats,
+    inverse: Floats,
+    folds: Ints,
+    pending: Floats,
+    gains: Floats,
+    counts: Ints,
+    theta: Floats,
+    contexts: Floats,
+    means: Floats,
+    spreads: Floats,
+) -> None:
+    """Arrays run side by side, half of a symmetric A⁻¹ is read, and an arm's is read once for all contexts."""
+    dimension = contexts.shape[1]
+    for k in range(theta.shape[0]):
+        for n in range(contexts.shape[0]):
+            mean, spread = 0.0, 0.0
+            for c in range(dimension):
+                mean += theta[k, c] * contexts[n, c]
+            if folds[k] == 0:
+                for c in range(dimension):
+                    spread += contexts[n, c] * contexts[n, c]
+                spread *= scale[0]
+            else:
+                for i in range(dimension):
+                    x, product = contexts[n, i], 0.0
+                    for c in range(i):
+                        product += inverse[k, i, c] * contexts[n, c]
+                    spread += x * (2.0 * product + inverse[k, i, i] * x)
+            for j in range(counts[k]):
+                product = 0.0
+                for c in range(dimension):
+                    product += pending[k, j, c] * contexts[n, c]
+                spread -= gains[k, j] * product * product
+            means[n, k] = mean
+            spreads[n, k] = 0.0 if spread < 0.0 else spread  # noqa: FURB136 - quicker to compile
+
+
+@fast_kernel
+def _sparse_scores(
+    scale: Floats,
+    inverse: Floats,
+    folds: Ints,
+    pending: Floats,
+    gains: Floats,
+    counts: Ints,
+    theta: Floats,
+    columns: Columns,
+    values: Floats,
+    means: Floats,
+    spreads: Floats,
+) -> None:
     size = columns.shape[0]
-    means = np.zeros(arms)
-    spreads = np.zeros(arms)
-    prior = 0.0
-    for a in range(size):
-        prior += values[a] * values[a] * state.scale[0]
-    for k in range(arms):
-        mean = 0.0
+    for k in range(theta.shape[0]):
+        mean, spread = 0.0, 0.0
         for a in range(size):
-            mean += state.theta[k, columns[a]] * values[a]
-        means[k] = mean
-        spread = prior
-        if state.folds[k] > 0:
-            spread = 0.0
-            for a in range(size):
-                row = state.inverse[k, columns[a]]
+            x = values[a]
+            mean += theta[k, columns[a]] * x
+            if folds[k] == 0:
+                spread += x * x * scale[0]
+            else:
                 product = 0.0
                 for c in range(size):
-                    product += row[columns[c]] * values[c]
-                spread += product * values[a]
-        for j in range(state.counts[k]):
-            row = state.pending_updates[k, j]
+                    product += inverse[k, columns[a], columns[c]] * values[c]
+                spread += product * x
+        for j in range(counts[k]):
             product = 0.0
             for a in range(size):
-                product += row[columns[a]] * values[a]
-            spread -= state.gains[k, j] * product * product
-        # A⁻¹ is positive definite; only rounding can push the difference below zero.
-        spreads[k] = max(spread, 0.0)
-    return means, spreads
+                product += pending[k, j, columns[a]] * values[a]
+            spread -= gains[k, j] * product * product
+        means[k] = mean
+        spreads[k] = 0.0 if spread < 0.0 else spread  # noqa: FURB136 - quicker to compile
 
 
 @fast_kernel
@@ -322,57 +347,67 @@ def update(
     state: RidgeState, columns: Columns, values: Floats, targets: Floats, mask: NDArray[np.bool_], weight: float
 ) -> None:
     """``A_k += w x xᵀ`` and ``b_k += β_k x`` for the arms of a mask (≤ K), with their targets ``β``; in place."""
-    if _update(state, columns, values, targets, mask, weight):
+    v = np.empty(state.theta.shape[1])
+    if _update(*state, columns, values, targets, mask, float(weight), v):
         _fold_full(state)  # apart, so that a first update need not compile it
 
 
 @fast_kernel
 def _update(
-    state: RidgeState, columns: Columns, values: Floats, targets: Floats, mask: NDArray[np.bool_], weight: float
+    scale: Floats,
+    inverse: Floats,
+    folds: Ints,
+    pending: Floats,
+    gains: Floats,
+    counts: Ints,
+    theta: Floats,
+    columns: Columns,
+    values: Floats,
+    targets: Floats,
+    mask: NDArray[np.bool_],
+    weight: float,
+    v: Floats,
 ) -> bool:
-    """As `update`, but for blocks that are full now; return whether there are any."""
-    full, size, width = False, columns.shape[0], state.theta.shape[1]
-    v = np.empty(width)  # A_k⁻¹x
+    """As `update`, but for blocks that are full now; return whether there are any. `v` (D,) is room for ``A_k⁻¹x``."""
+    full, size, width = False, columns.shape[0], v.shape[0]
     for k in range(mask.shape[0]):
         if not mask[k]:
             continue
+        slot = counts[k]
         for c in range(width):
             v[c] = 0.0
         for a in range(size):
-            if state.folds[k] == 0:
-                v[columns[a]] = values[a] * state.scale[0]
+            column, x = columns[a], values[a]
+            if folds[k] == 0:
+                v[column] = x * scale[0]
             else:
-                row = state.inverse[k, columns[a]]
-                value = values[a]
                 for c in range(width):
-                    v[c] += value * row[c]
-        for j in range(state.counts[k]):
-            row = state.pending_updates[k, j]
+                    v[c] += x * inverse[k, column, c]
+        for j in range(slot):
             product = 0.0
             if size == width:
                 for c in range(size):
-                    product += row[c] * values[c]
+                    product += pending[k, j, c] * values[c]
             else:
                 for a in range(size):
-                    product += row[columns[a]] * values[a]
-            product *= state.gains[k, j]
+                    product += pending[k, j, columns[a]] * values[a]
+            product *= gains[k, j]
             if product != 0.0:
                 for c in range(width):
-                    v[c] -= product * row[c]
+                    v[c] -= product * pending[k, j, c]
         quadratic, mean = 0.0, 0.0
         for a in range(size):
-            quadratic += v[columns[a]] * values[a]
-        for a in range(size):
-            mean += state.theta[k, columns[a]] * values[a]
+            column, x = columns[a], values[a]
+            quadratic += v[column] * x
+            mean += theta[k, column] * x
         shrink = 1.0 / (1.0 + weight * quadratic)
         step = shrink * (targets[k] - weight * mean)
-        slot = state.counts[k]
         for c in range(width):
-            state.theta[k, c] += step * v[c]
-            state.pending_updates[k, slot, c] = v[c]
-        state.gains[k, slot] = weight * shrink
-        state.counts[k] = slot + 1
-        full = full or slot + 1 == BLOCK
+            theta[k, c] += step * v[c]
+            pending[k, slot, c] = v[c]
+        gains[k, slot] = weight * shrink
+        counts[k] = slot + 1
+        full |= slot + 1 == BLOCK
     return full
 
 
