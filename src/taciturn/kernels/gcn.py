@@ -102,13 +102,15 @@ def _neighbors(indptr: Ints, columns: NDArray[np.int32], rows: Mask, expanded: M
 
 @kernel
 def _dropout(
-    contexts: CSR,
-    rows: Mask,
-    dropout: float,
-    key: np.uint64,
     indptr: Ints,
     columns: NDArray[np.int32],
     values: Real,
+    rows: Mask,
+    dropout: float,
+    key: np.uint64,
+    kept_indptr: Ints,
+    kept_columns: NDArray[np.int32],
+    kept_values: Real,
 ) -> None:
     """Write X (T, D) after dropout in ``rows``, kept entries divided by ``1 − dropout``; other rows are empty.
 
@@ -117,65 +119,65 @@ def _dropout(
     scale = 1.0 / (1.0 - dropout)
     threshold = np.uint64(dropout * UINT16_RANGE)
     count = 0
-    indptr[0] = 0
+    kept_indptr[0] = 0
     for i in range(rows.shape[0]):
         if rows[i]:
-            start, stop = contexts.indptr[i], contexts.indptr[i + 1]
+            start = indptr[i]
             bits = np.uint64(0)
-            for p in range(start, stop):
+            for p in range(start, indptr[i + 1]):
                 if threshold > 0:
                     bits = _random_bits(key, i, (p - start) >> 2) if (p - start) & 3 == 0 else bits >> np.uint64(16)
-                columns[count] = contexts.columns[p]
-                values[count] = contexts.values[p] * scale
+                kept_columns[count] = columns[p]
+                kept_values[count] = values[p] * scale
                 count += int((bits & np.uint64(0xFFFF)) >= threshold)
-        indptr[i + 1] = count
+        kept_indptr[i + 1] = count
 
 
 @_fused_kernel
-def _multiply(matrix: CSR, dense: Real, rows: Mask, out: Real) -> None:
-    """Write ``matrix · dense`` (T, U) to ``out`` in the masked rows; the others keep their content.
+def _multiply(indptr: Ints, columns: NDArray[np.int32], values: Real, dense: Real, rows: Mask, out: Real) -> None:
+    """Write a sparse matrix times ``dense`` (T, U) to ``out`` in the masked rows; the others keep their content.
 
     Nonzeros are added in their order: one first if they are odd, then four per pass, which reads ``out`` less, and two.
     """
+    width = out.shape[1]
     for i in range(rows.shape[0]):
         if not rows[i]:
             continue
-        p, stop = matrix.indptr[i], matrix.indptr[i + 1]
-        total = out[i]
+        p, stop = indptr[i], indptr[i + 1]
         if (stop - p) % 2 == 1:
-            value, row = matrix.values[p], dense[matrix.columns[p]]
-            for u in range(total.shape[0]):
-                total[u] = value * row[u]
+            value, row = values[p], columns[p]
+            for u in range(width):
+                out[i, u] = value * dense[row, u]
             p += 1
         else:
-            for u in range(total.shape[0]):
-                total[u] = 0.0
-        while p + 4 <= stop:
-            value, row = matrix.values[p], dense[matrix.columns[p]]
-            value2, row2 = matrix.values[p + 1], dense[matrix.columns[p + 1]]
-            value3, row3 = matrix.values[p + 2], dense[matrix.columns[p + 2]]
-            value4, row4 = matrix.values[p + 3], dense[matrix.columns[p + 3]]
-            for u in range(total.shape[0]):
-                half = total[u] + value * row[u] + value2 * row2[u]
-                total[u] = half + value3 * row3[u] + value4 * row4[u]
+            for u in range(width):
+                out[i, u] = 0.0
+        while p < stop:
+            value, row = values[p], columns[p]
+            value2, row2 = values[p + 1], columns[p + 1]
+            if p + 4 <= stop:
+                value3, row3 = values[p + 2], columns[p + 2]
+                value4, row4 = values[p + 3], columns[p + 3]
+                for u in range(width):
+                    half = out[i, u] + value * dense[row, u] + value2 * dense[row2, u]
+                    out[i, u] = half + value3 * dense[row3, u] + value4 * dense[row4, u]
+            else:
+                for u in range(width):
+                    out[i, u] = out[i, u] + value * dense[row, u] + value2 * dense[row2, u]
             p += 4
-        if p < stop:
-            value, row = matrix.values[p], dense[matrix.columns[p]]
-            value2, row2 = matrix.values[p + 1], dense[matrix.columns[p + 1]]
-            for u in range(total.shape[0]):
-                total[u] = total[u] + value * row[u] + value2 * row2[u]
 
 
 @fast_kernel
-def _multiply_transposed(matrix: CSR, dense: Real, rows: Mask, out: Real) -> None:
-    """Add ``matrixᵀ · dense`` (D, U) of the masked rows to ``out``."""
+def _multiply_transposed(
+    indptr: Ints, columns: NDArray[np.int32], values: Real, dense: Real, rows: Mask, out: Real
+) -> None:
+    """Add the transpose of a sparse matrix times ``dense`` (D, U), of the masked rows, to ``out``."""
     for i in range(rows.shape[0]):
         if rows[i]:
-            added = dense[i]
-            for p in range(matrix.indptr[i], matrix.indptr[i + 1]):
-                value, row = matrix.values[p], out[matrix.columns[p]]
-                for u in range(added.shape[0]):
-                    row[u] += value * added[u]
+            for p in range(indptr[i], indptr[i + 1]):
+                value, row = values[p], columns[p]
+                for u in range(out.shape[1]):
+                    out[row, u] += value * dense[i, u]
 
 
 @fast_kernel
@@ -244,7 +246,8 @@ def _softmax_grad(labels: Labels, counts: Real, classes: int, logits: Real) -> N
                 continue
             highest = logits[i, first]
             for c in range(1, classes):
-                highest = max(highest, logits[i, first + c])
+                if logits[i, first + c] > highest:  # noqa: PLR1730 - quicker to compile
+                    highest = logits[i, first + c]
             total = zero
             for c in range(classes):
                 logit = logits[i, first + c]
@@ -281,14 +284,6 @@ def _last_layer_back(
                     grad2_t[h, c, a] += error * active
                     # ReLU was active and dropout kept it
                     xw1_grad[i, first + a] += scaled * w2_t[h, c, a] if active > zero else zero
-
-
-@fast_kernel
-def _scaled(weights: Real, factor: float, out: Real) -> None:
-    """Add ``factor · weights`` to ``out``; flat arrays."""
-    scale = weights.dtype.type(factor)
-    for i in range(weights.shape[0]):
-        out[i] += scale * weights[i]
 
 
 @fast_kernel
@@ -336,7 +331,7 @@ def _expanded(adjacency: CSR, rows: Mask) -> Mask:
 def _kept_inputs(contexts: CSR, rows: Mask, dropout: float, key: np.uint64, work: Workspace) -> CSR:
     """Return X (T, D) after dropout in ``rows``, in the dtype of the weights; columns and values are in ``work``."""
     indptr = np.empty(len(rows) + 1, np.int64)
-    _dropout(contexts, rows, dropout, key, indptr, work.columns, work.values)
+    _dropout(*contexts, rows, dropout, key, indptr, work.columns, work.values)
     return CSR(indptr, work.columns, work.values)
 
 
@@ -344,11 +339,11 @@ def embed(adjacency: CSR, contexts: CSR, w1: Real, rows: Mask, work: Workspace) 
     """Return ``Â ReLU(Â X W1)`` (T, H·L) without dropout, zero outside the masked rows; a view of ``work``."""
     hidden_rows = _expanded(adjacency, rows)
     input_rows = _expanded(adjacency, hidden_rows)
-    _multiply(_kept_inputs(contexts, input_rows, 0.0, np.uint64(0), work), w1, input_rows, work.xw1)
-    _multiply(adjacency, work.xw1, hidden_rows, work.hidden)
+    _multiply(*_kept_inputs(contexts, input_rows, 0.0, np.uint64(0), work), w1, input_rows, work.xw1)
+    _multiply(*adjacency, work.xw1, hidden_rows, work.hidden)
     _rectify(work.hidden, hidden_rows)
     embedding = work.xw1[: len(rows)]
-    _multiply(adjacency, work.hidden, rows, embedding)
+    _multiply(*adjacency, work.hidden, rows, embedding)
     embedding[~rows] = 0.0
     return embedding
 
@@ -377,18 +372,19 @@ def gradients(
     w2_t = np.ascontiguousarray(w2.transpose(0, 2, 1))
     grad2_t = np.zeros_like(w2_t)
     inputs = _kept_inputs(contexts, input_rows, dropout, keys[0], work)
-    _multiply(inputs, w1, input_rows, work.xw1)
-    _multiply(adjacency, work.xw1, hidden_rows, work.hidden)
+    _multiply(*inputs, w1, input_rows, work.xw1)
+    _multiply(*adjacency, work.xw1, hidden_rows, work.hidden)
     bits = np.empty((w1.shape[1] + 3) // 4, np.uint64)
     room = bits, bits.view(np.uint16), np.empty(w1.shape[1], w1.dtype)
     _activate(work.hidden, hidden_rows, w2_t, dropout, keys[1], *room, work.hw2)
-    _multiply(adjacency, work.hw2, labelled, work.logits)
+    _multiply(*adjacency, work.hw2, labelled, work.logits)
     counts = (labels >= 0).sum(axis=0).astype(w1.dtype)
     _softmax_grad(labels, counts, w2.shape[2], work.logits)
-    _multiply(adjacency, work.logits, hidden_rows, work.hw2)
+    _multiply(*adjacency, work.logits, hidden_rows, work.hw2)
     _last_layer_back(work.hw2, hidden_rows, w2_t, dropout, work.hidden, grad2_t, work.xw1)
-    _multiply(adjacency, work.xw1, input_rows, work.hidden)
-    work.grad1[...] = 0.0
-    _multiply_transposed(inputs, work.hidden, input_rows, work.grad1)
-    _scaled(w1.ravel(), decay, work.grad1.ravel())
-    return work.grad1, np.ascontiguousarray(grad2_t.transpose(0, 2, 1))
+    _multiply(*adjacency, work.xw1, input_rows, work.hidden)
+    grad1 = work.grad1
+    grad1[...] = 0.0
+    _multiply_transposed(*inputs, work.hidden, input_rows, grad1)
+    grad1 += w1.dtype.type(decay) * w1
+    return grad1, np.ascontiguousarray(grad2_t.transpose(0, 2, 1))
