@@ -152,7 +152,7 @@ def test_renewed_scales_are_those_of_all_rows(seed, magnitude, named, steps):
     for row in raw:
         held.append(row)
     before = scaler.scaled_rows(held.rows, np.arange(steps))
-    change = scaler.renew(held.rows)
+    change = scaler.renew(held)
     after = scaler.scaled_rows(held.rows, np.arange(steps))
     old, new = (np.zeros((steps, scaler.n_slots)) for _ in range(2))
     for matrix, found in ((old, before), (new, after)):

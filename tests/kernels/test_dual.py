@@ -48,12 +48,12 @@ def test_a_history_scores_as_the_ridge_regressions_of_its_examples(
             nodes[out] = -1
         masks[slot] = rng.permutation(arms) < rng.integers(1, arms + 1)
         targets[:, slot] = np.where(masks[slot], rng.random(arms), 0.0)
-        products = dual.row_products(rows, nodes, *row_of(X[slot]))
+        products = dual.row_products(rows, nodes, *row_of(X[slot]), False)
         np.testing.assert_allclose(products, np.where(nodes >= 0, X[:slot] @ X[slot], 0.0), rtol=1e-12, atol=1e-300)
         dual.add_to_history(inverse, masks[slot], products, float(X[slot] @ X[slot]), weight, slot)
     x = size * rng.normal(size=dimension)
     nodes = np.where(masks.any(axis=1), np.arange(changes), -1)
-    of = dual.row_products(rows, nodes, *row_of(x)), float(x @ x), weight
+    of = dual.row_products(rows, nodes, *row_of(x), False), float(x @ x), weight
     means, spreads = dual.history_scores(inverse, targets, *of)
     for k in range(arms):
         learned = X[masks[:, k]]

@@ -136,7 +136,9 @@ def test_rows_without_zeros_give_what_sparse_ones_do(seed, width, spare, zeros):
     expected = scales_of(A_hat, positive, 3)
     np.testing.assert_allclose(scales[expected < 1e4], expected[expected < 1e4], rtol=1e-3)
     if (X != 0).all():
-        np.testing.assert_allclose(views.all_unit_scales(rows(A_hat), rows(positive), 3), expected, rtol=1e-4)
+        np.testing.assert_allclose(
+            views.all_unit_scales(rows(A_hat), positive.astype(np.float32), 3), expected, rtol=1e-4
+        )
 
 
 def test_rows_of_equal_length_that_are_not_the_first_columns_are_sparse():

@@ -150,20 +150,22 @@ class Intake:
         if self.scaler is None or not self.scaler.is_due or not self.raw.count:
             return None
         if self.scaler.lacks_bins:
-            bins, n_slots = self.scaler.planned_bins(self.raw.rows)
+            bins, n_slots = self.scaler.planned_bins(self.raw)
             if not self._has_room(self.scaler.width_with(n_slots)):
                 bins, n_slots = NO_BINS, 0  # nobody asked for them
             self._widen(self.scaler, n_slots, [])
             self.scaler.open_bins(bins, n_slots, self._table.next_id)
-        change = self.scaler.renew(self.raw.rows)
+        change = self.scaler.renew(self.raw)
         if change is not None:
             self._scale_all(self.scaler)
         return change
 
     def _scale_all(self, scaler: Scaler) -> None:
-        """Make all scaled rows from the raw ones."""
-        ids = self._table.id.data[: self.raw.count]
-        self._table.contexts.replace(scaler.scaled_rows(self.raw.rows, ids))
+        """Make all scaled rows from the raw ones, in the place of those that there are."""
+        contexts, ids = self._table.contexts, self._table.id.data
+        contexts.clear()
+        for first, rows in self.raw.pieces():
+            contexts.extend(scaler.scaled_rows(rows, ids[first : first + len(rows.indptr) - 1]))
 
     # Files.
 
@@ -186,10 +188,12 @@ class Intake:
             return n_columns
         self.scaler.load_state_dict(state["scale"], n_columns, n_nodes)
         require(self.scaler.fits(self.reader.is_number, self.reader.n_inputs), "the scale is of other features")
-        plain = self.raw.rows.values[~self.scaler.are_numbers(self.raw.rows.columns)]
-        require((np.abs(plain) <= LARGEST).all(), "values are not allowed")  # false for NaN too
+        for _, rows in self.raw.pieces():
+            plain = rows.values[~self.scaler.are_numbers(rows.columns)]
+            require((np.abs(plain) <= LARGEST).all(), "values are not allowed")  # false for NaN too
         contexts = self._table.contexts
         contexts.n_features = self.scaler.width
         self._scale_all(self.scaler)
-        require((np.abs(contexts.rows.values) <= LARGEST).all(), "scaled values are not allowed")
+        for _, rows in contexts.pieces():
+            require((np.abs(rows.values) <= LARGEST).all(), "scaled values are not allowed")
         return contexts.n_features

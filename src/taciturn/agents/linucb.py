@@ -52,6 +52,7 @@ class LinUCB(BaseAgent):
 
     def _build(self) -> dict[str, Part]:
         form: dict[str, Any] = {"covariance": self.covariance, "rank": self.rank, "memory_limit": self.memory_limit}
+        self._contexts.spare_columns = True
         self._ridge = LinearArms(self._contexts, self._lifecycle, self.ridge, **form)
         return {"ridge": self._ridge}
 

@@ -26,8 +26,8 @@ def sizes_with(table: NodeTable, n_arms: int, n_features: int, n_nodes: int, com
 
 def held(parts: Part, table: NodeTable, sizes: Sizes) -> float:
     """Bytes between calls, once all arms have learned."""
-    stores = 1 if table.raw is table.contexts else 2
-    return parts.nbytes(sizes) + table.nbytes(sizes) + stores * table.contexts.nbytes(sizes)
+    stores = (table.contexts,) if table.raw is table.contexts else (table.contexts, table.raw)
+    return parts.nbytes(sizes) + table.nbytes(sizes) + sum(store.nbytes(sizes) for store in stores)
 
 
 def peak(parts: Part, table: NodeTable, sizes: Sizes, working: Callable[[Sizes], float]) -> float:

@@ -4,7 +4,11 @@ Growth, eviction, new arms, validation, size and saving of these arrays are writ
 its `node`, its row in the table; nodes are in the order of arrival and are renumbered when earlier ones are evicted.
 """
 
+import mmap
 from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +19,22 @@ from taciturn.agents.parts.part import Array, Part, Sizes, in_range, is_array, r
 from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import TaciturnError
 from taciturn.kernels.csr import CSR
+from taciturn.kernels.views import full_width
 from taciturn.validate import LARGEST, LARGEST_SCALED
 
 LARGE = 2**24
 """Entries of more bytes have room for as many again: spare ones take no memory before they are written, and when all
 are copied for the last time they are half of what they become."""
+
+IN_PAGES = 2**20
+"""Entries of more bytes have pages of their own, which the system has back as soon as they are not used. Freed memory
+of the process is kept for what comes, up to as much as a large array, and what contexts outgrow is not needed again."""
+
+WIDE = 512
+"""Of rows with as many columns at least, and no zeros, the columns are not held: they are all that there are."""
+
+PIECE = 2**17
+"""So many entries are made from others at a time, so that they do not count beside those that are held."""
 
 PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
 
@@ -33,6 +48,33 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     longer = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def in_pages(length: int, dtype: Any) -> NDArray[Any]:
+    """Zeros (length,) in pages of their own, where they are many; only what is written takes memory."""
+    nbytes = length * np.dtype(dtype).itemsize
+    if nbytes < IN_PAGES:
+        return np.zeros(length, dtype)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    try:
+        pages = mmap.mmap(-1, nbytes, **private)
+    except OSError as error:
+        raise MemoryError(f"there is no room for {nbytes} bytes") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # as numpy asks for; a system may have none
+        with suppress(OSError):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype)
+
+
+@lru_cache(maxsize=4)
+def _shared_columns(width: int) -> NDArray[np.int32]:
+    return np.tile(np.arange(width, dtype=np.int32), max(4 * PIECE // width, 1))
+
+
+def columns_of_full(width: int, rows: int = 1) -> NDArray[np.int32]:
+    """``0 … width−1``, as often as there are rows; of few rows, shared by all who ask for them."""
+    shared = _shared_columns(width)
+    return shared[: rows * width] if rows * width <= len(shared) else np.tile(shared[:width], rows)
 
 
 class Cut(NamedTuple):
@@ -159,18 +201,43 @@ class Table:
 
 
 class RowStore(Part):
-    """Contexts as compressed sparse rows that grow at the end."""
+    """Contexts as compressed sparse rows that grow at the end.
+
+    While all rows are wide and have no zeros, their columns are not held if `spare_columns` is set: `rows` makes them.
+    Nothing that is computed depends on it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
         self.n_features = 0
+        self.spare_columns = False
+        self._width = 0  # of rows whose columns are not held
         self._indptr = np.zeros(16, np.int64)
         self._entries: tuple[NDArray[Any], ...] = (np.zeros(256, np.int32), np.zeros(256))  # columns and values
 
     def append(self, row: SparseRow) -> int:
         """Add a row at the end and return its number."""
-        return self._append(*row)
+        if self._width or (self.count == 0 and self.spare_columns):
+            self._fit_columns(len(row.columns), is_full=_is_full(row))
+        return self._append(*(row if not self._width else row[1:]))
+
+    def _fit_columns(self, width: int, *, is_full: bool) -> None:
+        """Hold columns, or no longer, as is right with rows of such a width that come."""
+        if self.count == 0 and is_full:
+            self._width, self._entries = width, self._entries[-1:]
+        elif self._width and not (is_full and width == self._width):
+            self._hold_columns()
+
+    def hold_columns(self) -> None:
+        """Hold columns from now on, whatever rows come."""
+        self.spare_columns = False
+        self._hold_columns()
+
+    def _hold_columns(self) -> None:
+        if self._width:
+            columns = self.columns.copy()
+            self._width, self._entries = 0, (columns, self._values)
 
     def _append(self, *parts: NDArray[Any]) -> int:
         """Add a row with such entries."""
@@ -186,27 +253,60 @@ class RowStore(Part):
         self.count = count + 1
         return count
 
+    def extend(self, rows: CSR) -> None:
+        """Add rows at the end."""
+        if self._width or (self.count == 0 and self.spare_columns):
+            width = full_width(rows)
+            self._fit_columns(width, is_full=width >= WIDE)
+        first, count = int(self._indptr[self.count]), self.count + len(rows.indptr) - 1
+        ends = first + rows.indptr
+        self._make_room(int(ends[-1]))
+        self._indptr = grown(self._indptr, count + 1, 0)
+        self._indptr[self.count : count + 1] = ends
+        for array, part in zip(self._entries, rows[1:] if not self._width else rows[2:], strict=True):
+            array[first : ends[-1]] = part
+        self.count = count
+
+    def clear(self) -> None:
+        """Drop all rows; others will take their place in memory."""
+        self.count = 0
+        self._indptr[0] = 0
+
     def _make_room(self, stop: int) -> None:
         """Have room for entries up to `stop`; arrays grow one after the other, so that one at a time is held twice."""
-        for at in range(len(self._entries)):
-            length, is_large = len(self._entries[at]), self._entries[at].nbytes >= LARGE
-            if stop > length:
-                longer = grown(self._entries[at], 2 * stop if is_large else stop, 0)
+        for at, array in enumerate(self._entries):
+            if stop > len(array):
+                longer = in_pages(with_spare(2 * stop if array.nbytes >= LARGE else stop), array.dtype)
+                used = int(self._indptr[self.count])
+                longer[:used] = array[:used]
                 self._entries = (*self._entries[:at], longer, *self._entries[at + 1 :])
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """The columns of all entries, and spare ones."""
-        return self._entries[0]
+        """The columns of all entries, and spare ones; made where they are not held."""
+        return columns_of_full(self._width, self.count) if self._width else self._entries[0]
 
     @property
     def _values(self) -> NDArray[np.float64]:
-        return self._entries[1]
+        return self._entries[-1]
+
+    @property
+    def dense_singles(self) -> NDArray[np.float32] | None:
+        """The rows (T, W) in single precision, where those in double precision are not held."""
+        return None
+
+    @property
+    def dense(self) -> NDArray[np.float64] | None:
+        """The rows (T, W), as a view, where they are wide and have no zeros and columns are not held; else None."""
+        if not self._width:
+            return None
+        return self._values[: self.count * self._width].reshape(self.count, self._width)
 
     def __getitem__(self, node: int) -> SparseRow:
         """One row, as a view."""
         entries = slice(self._indptr[node], self._indptr[node + 1])
-        return SparseRow(self.columns[entries], self._values[entries])
+        columns = columns_of_full(self._width) if self._width else self.columns[entries]
+        return SparseRow(columns, self._values[entries])
 
     @property
     def rows(self) -> CSR:
@@ -214,11 +314,49 @@ class RowStore(Part):
         stop = self._indptr[self.count]
         return CSR(self._indptr[: self.count + 1], self.columns[:stop], self._values[:stop])
 
+    @property
+    def rows_or_full(self) -> tuple[CSR, bool]:
+        """All rows, and whether each has the columns 0, 1, …; then those of all are not made."""
+        if not self._width:
+            return self.rows, False
+        return CSR(self._indptr[: self.count + 1], columns_of_full(self._width), self._values[: self.n_entries]), True
+
+    def pieces(self) -> Iterator[tuple[int, CSR]]:
+        """All rows, some at a time, and the number of the first of them."""
+        if not self._width:
+            yield 0, self.rows
+            return
+        at_once = max(PIECE // self._width, 1)
+        for first in range(0, self.count, at_once):
+            stop = min(first + at_once, self.count)
+            yield first, self._full_rows(slice(first, stop))
+
+    def at(self, nodes: NDArray[np.int64]) -> tuple[CSR, NDArray[np.int64]]:
+        """Rows for kernels, and which of them are those at some nodes."""
+        return self.rows, nodes
+
+    def some(self, nodes: NDArray[np.int64]) -> CSR:
+        """The rows at some nodes, as a copy."""
+        if self._width:
+            return self._full_rows(nodes)
+        indptr, columns, values = self.rows
+        lengths = indptr[nodes + 1] - indptr[nodes]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(indptr[nodes] - ends[:-1], lengths) + np.arange(ends[-1])
+        return CSR(ends, columns[entries], values[entries])
+
+    def _full_rows(self, of: Any) -> CSR:
+        """Some of the rows whose columns are not held."""
+        values = self._values[: self.count * self._width].reshape(self.count, self._width)[of]
+        indptr = np.arange(len(values) + 1, dtype=np.int64) * self._width
+        return CSR(indptr, columns_of_full(self._width, len(values)), values.reshape(-1))
+
     def matrix(self, start: int, stop: int) -> sp.csr_matrix:
         """Some of the rows as a copied CSR matrix."""
         indptr = self._indptr[start : stop + 1]
         entries = slice(indptr[0], indptr[-1])
-        parts = (self._values[entries].copy(), self.columns[entries].copy(), (indptr - indptr[0]).astype(np.int32))
+        columns = columns_of_full(self._width, stop - start).copy() if self._width else self.columns[entries].copy()
+        parts = (self._values[entries].copy(), columns, (indptr - indptr[0]).astype(np.int32))
         return sp.csr_matrix(parts, shape=(stop - start, self.n_features))
 
     def allocate(self, n_arms: int, n_features: int) -> None:
@@ -247,6 +385,19 @@ class RowStore(Part):
         else:
             indptr[cut.first : self.count] = start + offsets
             indptr[self.count] = start + size
+        self._spare_columns()
+
+    def _spare_columns(self) -> None:
+        """Hold columns no longer where all rows are wide now and have no zeros."""
+        if self.spare_columns and not self._width and self.count:
+            width = full_width(self.rows)
+            if width >= WIDE:
+                self._width, self._entries = width, self._entries[1:]
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """Where each row ends, after a 0 (T+1,)."""
+        return self._indptr[: self.count + 1]
 
     @property
     def n_entries(self) -> int:
@@ -254,8 +405,9 @@ class RowStore(Part):
         return int(self._indptr[self.count])
 
     def nbytes(self, sizes: Sizes) -> float:
-        """A column and a value for each entry, and where rows end; spare ones too."""
-        return 12.0 * with_spare(sizes.entries) + 8.0 * with_spare(sizes.nodes)
+        """A column, if it is held, and a value for each entry, and where rows end; spare ones too."""
+        are_held = not self._width if self.count else not (self.spare_columns and are_full(sizes))
+        return (12.0 if are_held else 8.0) * with_few_spare(sizes.entries) + 8.0 * with_spare(sizes.nodes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The values once more, with a mask: they are copied when they grow or rows are evicted."""
@@ -267,9 +419,10 @@ class RowStore(Part):
 
     def replace(self, rows: CSR) -> None:
         """Take other rows in place of all there are."""
-        self.count = len(rows.indptr) - 1
+        self.count, self._width = len(rows.indptr) - 1, 0
         self._indptr, *entries = rows
         self._entries = tuple(entries)
+        self._spare_columns()
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take rows over from a file."""
@@ -279,15 +432,35 @@ class RowStore(Part):
         require(is_array(columns, np.int32, int(indptr[-1])) and in_range(columns, 0, n_features), "columns do not fit")
         require(is_array(values, np.float64, int(indptr[-1])), "values do not fit")
         require(self._are_allowed(values).all(), "values are not allowed")
-        self.count, self.n_features = n_nodes, n_features
-        self._indptr, self._entries = indptr, (columns, values)
+        self.n_features = n_features
+        self.replace(CSR(indptr, columns, values))
 
     def _are_allowed(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.asarray(np.abs(values) <= LARGEST)
 
 
+def with_few_spare(entries: int) -> int:
+    """So many entries and spare ones: of those that have pages of their own, spare ones take no memory."""
+    return min(with_spare(entries), entries + IN_PAGES // 64)
+
+
+def _is_full(row: SparseRow) -> bool:
+    """Whether a row is wide and has all columns up to its last."""
+    width = len(row.columns)
+    return width >= WIDE and row.columns[-1] == width - 1
+
+
+def are_full(sizes: Sizes) -> bool:
+    """Whether rows are wide and have no zeros, by how many entries there are."""
+    return sizes.features >= WIDE and sizes.entries >= sizes.nodes * sizes.features
+
+
 class RawRows(RowStore):
     """Rows before they are scaled: numbers can be larger, and NaN is one that is missing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spare_columns = True
 
     def _are_allowed(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.asarray((np.abs(values) <= LARGEST_SCALED) | np.isnan(values))

@@ -143,6 +143,7 @@ class ViewUCB(BaseAgent):
         # The arm that turned out wrong, or −1.
         self._rejected_arm = table.column("rejected_arm", np.int32, fill=-1, below="arm")
         self._view_scores = table.column("view_scores", np.float32, n_views, "arm", fill=np.nan, new_arm=ABSENT)
+        self._contexts.spare_columns = True
         self._unit = UnitRows(self._contexts, self.constant if self.scaling == "auto" else 1.0)
         self._graph = NodeGraph(self._unit, self.neighbors)
         self._ridge = self._new_widths()
@@ -230,7 +231,7 @@ class ViewUCB(BaseAgent):
     def _score(self, node: int) -> Scores:
         solver, contexts = self._solver, self._unit
         near = self._graph.around(node, self.hops)
-        of = near.adjacency, contexts.rows, near.members, np.zeros(1, np.int64)
+        of = near.adjacency, *contexts.at(near.members), np.zeros(1, np.int64)
         scales = solver.scales.data[node]
         scales[: solver.n_used] = views.unit_scales(*of, solver.n_used, contexts.n_features)
         if not self._solver.deferred and self._is_refit_due(node):

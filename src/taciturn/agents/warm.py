@@ -8,6 +8,7 @@ import numpy as np
 
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
+from taciturn.agents.table import WIDE
 from taciturn.registry import METHODS, make
 
 FEATURES = 8
@@ -76,6 +77,10 @@ def _exercise(kind: str, agent: Any) -> None:
         by_position = type(agent)(**agent.params | {"arms": 2, "scaling": scaling})
         for row in dense[:6, :3] * [1.0, 1.0, 0.0]:
             by_position.feedback(by_position.decide(row).id, 1)
+    if "hops" in agent.params:  # neighbors of wide rows are found in another way
+        wide = type(agent)(**agent.params | {"arms": 2})
+        for row in np.random.default_rng(0).random((2 * FEATURES, WIDE)):
+            wide.feedback(wide.decide(row).id, 1)
     if "covariance" in agent.params:
         params = agent.params | {"arms": 2, "max_nodes": None, "rank": 4}
         _fill(type(agent)(**params), 1, 120)

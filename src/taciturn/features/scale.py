@@ -12,8 +12,9 @@ In a table of few columns a number also has a feature for the bin that it falls 
 a threshold or a hump. The edges are quantiles of the first contexts and stay.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,6 +61,18 @@ MIN_BINS_EACH = 3
 def most_slots(n_columns: int) -> int:
     """The most slots for so many numbers of which none is ever missing: each, the constant, and all bins."""
     return n_columns + 1 + (min(MAX_BINS, n_columns * MAX_BINS_EACH) if n_columns <= MAX_BINS * MAX_BINS_EACH else 0)
+
+
+class HeldRows(Protocol):
+    """Raw rows that are at hand."""
+
+    count: int
+
+    def some(self, nodes: NDArray[np.int64]) -> CSR:
+        """Those at some places."""
+
+    def pieces(self) -> Iterator[tuple[int, CSR]]:
+        """All of them, some at a time."""
 
 
 class Change(NamedTuple):
@@ -277,7 +290,7 @@ class Scaler:
         """Whether there will be, at the last of so many rows."""
         return self.n_rows + max(coming - 1, 0) >= max(2, int(GROWTH * self._renewed_at))
 
-    def renew(self, held: CSR) -> Change | None:
+    def renew(self, held: HeldRows) -> Change | None:
         """Take the scale of the moments of now; returns how scaled rows move, None if they do not.
 
         Arguments:
@@ -303,7 +316,7 @@ class Scaler:
         self._find_expected()
         return change
 
-    def _moments(self, columns: NDArray[np.int64], held: CSR) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _moments(self, columns: NDArray[np.int64], held: HeldRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The centers of columns and their units."""
         state = self._state
         parts = state.origin, state.total, state.squares, state.present
@@ -316,33 +329,41 @@ class Scaler:
         center, unit = origin + offset, np.sqrt(np.maximum(variance, 0.0))
         usual = np.full(self.n_columns, np.nan)
         usual[columns] = self._middle_values(columns, held)
-        found, equal, away = (part[columns] for part in scale.distances_from(held, usual, self.by_position))
+        pieces = [scale.distances_from(rows, usual, self.by_position) for _, rows in held.pieces()]
+        found, equal, away = (sum(parts[1:], parts[0])[columns] for parts in zip(*pieces, strict=True))
         mostly = 2 * equal > found
         center[mostly] = usual[columns][mostly]
         unit[mostly] = np.sqrt(away[mostly] / np.maximum(found - equal, 1)[mostly])
         return center, unit
 
-    def _middle_values(self, columns: NDArray[np.int64], held: CSR) -> NDArray[np.float64]:
+    def _middle_values(self, columns: NDArray[np.int64], held: HeldRows) -> NDArray[np.float64]:
         """The median of each column in a sample of rows: where more than half of the values are equal, that value."""
-        middles = np.zeros(len(columns))
+        middles, sample = np.zeros(len(columns)), self._sample(held)
         for first in range(0, len(columns), SAMPLE):  # few columns at a time, made dense
-            values = self._sample(columns[first : first + SAMPLE], held)
+            values = self._values_of(columns[first : first + SAMPLE], sample)
             values.sort(axis=0)  # NaN last
             middle = np.maximum((~np.isnan(values)).sum(axis=0) - 1, 0) // 2
             middles[first : first + SAMPLE] = np.nan_to_num(values[middle, np.arange(values.shape[1])])
         return middles
 
-    def _sample(self, columns: NDArray[np.int64], held: CSR) -> NDArray[np.float64]:
-        """The values of some columns in up to `SAMPLE` rows (rows, columns); NaN where one is missing."""
-        n_rows = len(held.indptr) - 1
-        rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, SAMPLE)).astype(np.int64))
-        entries = np.concatenate([np.arange(held.indptr[row], held.indptr[row + 1]) for row in rows])
-        row_of = np.repeat(np.arange(len(rows)), np.diff(held.indptr)[rows])
-        position = np.full(self.n_columns, -1)
-        position[columns] = np.arange(len(columns))
-        at = position[held.columns[entries]]
-        values = np.full((len(rows), len(columns)), 0.0 if self.by_position else np.nan)
-        values[row_of[at >= 0], at[at >= 0]] = held.values[entries][at >= 0]
+    def _sample(self, held: HeldRows) -> Any:
+        """Up to `SAMPLE` rows: as an array where they have all columns, else by column."""
+        rows = np.unique(np.linspace(0, held.count - 1, min(held.count, SAMPLE)).astype(np.int64))
+        indptr, columns, values = held.some(rows)
+        shape = len(rows), self.n_columns
+        if len(values) == len(rows) * self.n_columns:
+            return values.reshape(shape)
+        return sp.csr_matrix((values, columns, indptr), shape=shape).tocsc()
+
+    def _values_of(self, columns: NDArray[np.int64], sample: Any) -> NDArray[np.float64]:
+        """The values of some columns (rows, columns); NaN where one is missing."""
+        if isinstance(sample, np.ndarray):
+            return np.ascontiguousarray(sample[:, columns])
+        starts, stops = sample.indptr[columns], sample.indptr[columns + 1]
+        ends = np.cumsum(stops - starts)
+        entries = np.repeat(stops - ends, stops - starts) + np.arange(ends[-1] if len(ends) else 0)
+        values = np.full((sample.shape[0], len(columns)), 0.0 if self.by_position else np.nan)
+        values[sample.indices[entries], np.repeat(np.arange(len(columns)), stops - starts)] = sample.data[entries]
         return values
 
     # Bins.
@@ -352,12 +373,12 @@ class Scaler:
         """Whether it is time for bins."""
         return self.n_rows >= BINNED_AT and self.binned_from == MAX_ROWS
 
-    def planned_bins(self, held: CSR) -> tuple[scale.Bins, int]:
+    def planned_bins(self, held: HeldRows) -> tuple[scale.Bins, int]:
         """Bins of equal shares for numbers that take many values, by a sample of rows, and the slots that they need."""
         columns = np.flatnonzero(self._state.is_number & (self._state.inverse > 0))
         if len(columns) > MAX_BINS * MAX_BINS_EACH:  # too wide, and costly to look at
             return NO_BINS, 0
-        values = self._sample(columns, held)
+        values = self._values_of(columns, self._sample(held))
         distinct = [len(np.unique(column[~np.isnan(column)])) for column in values.T]
         varied = np.flatnonzero(np.array(distinct) > MAX_BINS_EACH // 2)
         each = min(MAX_BINS_EACH, MAX_BINS // max(len(varied), 1))

@@ -20,19 +20,23 @@ Columns = NDArray[np.int32]
 
 
 @fast_kernel
-def row_products(rows: CSR, nodes: Ints, columns: Columns, values: Floats) -> Floats:
-    """``xᵀz`` (N,) of a context with the rows at `nodes`; 0 where a node is −1. Columns rise in every row."""
+def row_products(rows: CSR, nodes: Ints, columns: Columns, values: Floats, full: bool) -> Floats:  # noqa: FBT001
+    """``xᵀz`` (N,) of a context with the rows at `nodes`; 0 where a node is −1. Columns rise in every row.
+
+    Where rows are `full`, each has the columns 0, 1, …, and those of `rows` are not looked at.
+    """
     products = np.zeros(nodes.shape[0])
     for i in range(nodes.shape[0]):
         if nodes[i] < 0:
             continue
-        total, a = 0.0, 0
-        for p in range(rows.indptr[nodes[i]], rows.indptr[nodes[i] + 1]):
-            while a < columns.shape[0] and columns[a] < rows.columns[p]:
+        total, a, start = 0.0, 0, rows.indptr[nodes[i]]
+        for p in range(start, rows.indptr[nodes[i] + 1]):
+            column = p - start if full else rows.columns[p]
+            while a < columns.shape[0] and columns[a] < column:
                 a += 1
             if a == columns.shape[0]:
                 break
-            if columns[a] == rows.columns[p]:
+            if columns[a] == column:
                 total += values[a] * rows.values[p]
         products[i] = total
     return products

@@ -389,17 +389,15 @@ def _add_squares(columns: Singles, norms2: NDArray[np.float64], view: int) -> No
             norms2[i, view] += columns[i, c] * columns[i, c]
 
 
-def all_unit_scales(adjacency: CSR, contexts: CSR, views: int) -> Singles:
-    """Return what `unit_scales` does of all nodes (T, V), for contexts without zeros (see `full_width`).
+def all_unit_scales(adjacency: CSR, contexts: Singles, views: int) -> Singles:
+    """Return what `unit_scales` does of all nodes (T, V), for contexts (T, W) without zeros (see `full_width`).
 
     The views of some columns at a time are multiplied by Â; followed one by one, nodes would be visited by all whose
     view they are in.
     """
-    count, width = len(adjacency.indptr) - 1, full_width(contexts)
-    values = contexts.values[: count * width].reshape(count, width)
-    norms2 = np.zeros((count, views))
-    for first in range(0, width, BLOCK):
-        columns = values[:, first : first + BLOCK].astype(np.float32)
+    norms2 = np.zeros((len(contexts), views))
+    for first in range(0, contexts.shape[1], BLOCK):
+        columns = np.ascontiguousarray(contexts[:, first : first + BLOCK])
         for v in range(views):
             if v > 0:
                 columns = spmm(adjacency, columns)

@@ -156,8 +156,10 @@ class CGSolver(Part):
     def _affordable_chunk(self) -> int:
         """How many contexts to rescale in one step; of each, all edges within its reach are followed in every view."""
         edges, count = len(self._graph.adjacency.columns), max(self._contexts.count, 1)
-        width = views.full_width(self._contexts.rows)
-        if width and edges * width * self.n_used <= PRODUCTS_PER_STEP:
+        dense = self._contexts.without_zeros()
+        if self._contexts.dense_singles is not None:  # few, of which none are at hand in double precision
+            return count
+        if dense is not None and edges * dense.shape[1] * self.n_used <= PRODUCTS_PER_STEP:
             return count
         degree = edges / count
         entries = max(self._contexts.n_entries / count / FEW_ENTRIES, 1.0)  # each edge adds the entries of a context
@@ -234,14 +236,15 @@ class CGSolver(Part):
         if self._scaled_to == 0 and count * share < self._scaled_at * (share + 1):
             return True
         stop = min(self._scaled_to + chunk, count)
-        of = self._graph.adjacency, self._contexts.rows
-        if stop - self._scaled_to == count and views.full_width(self._contexts.rows):
-            self.scales.data[:count, : self.n_used] = views.all_unit_scales(*of, self.n_used)
+        dense = self._contexts.without_zeros()
+        if stop - self._scaled_to == count and dense is not None:
+            self.scales.data[:count, : self.n_used] = views.all_unit_scales(self._graph.adjacency, dense, self.n_used)
         else:
-            members = np.arange(count)
-            nodes = members[self._scaled_to : stop]
-            scales = views.unit_scales(*of, members, nodes, self.n_used, self._contexts.n_features)
-            self.scales.data[nodes, : self.n_used] = scales
+            nodes = np.arange(self._scaled_to, stop)
+            of = self._graph.adjacency, *self._contexts.at(np.arange(count))
+            self.scales.data[nodes, : self.n_used] = views.unit_scales(
+                *of, nodes, self.n_used, self._contexts.n_features
+            )
         self._scaled_to = stop if stop < count else 0
         if self._scaled_to == 0:
             self._scaled_at = count
@@ -263,7 +266,7 @@ class CGSolver(Part):
         """``projected`` of all contexts, by θ as published."""
         if self.by_features:
             return
-        contexts, projected = views.rows_of(self._contexts.singles), self._rows_of(self.projected)
+        contexts, projected = self._contexts.for_products(), self._rows_of(self.projected)
         for arms in self._pieces():
             found = views.times(contexts, views.piece_of(self.unit_theta.data, arms))
             projected[:, :, arms] = found.reshape(len(found), self._n_views, -1)
@@ -292,6 +295,7 @@ class CGSolver(Part):
         """The features that the regressions are on, and of which contexts they are."""
         if not self._has_many_arms():
             return self._operands(), slice(self._contexts.count)
+        self._contexts.hold()
         known = np.flatnonzero(self._rows_of(self._weights).any(axis=1))
         return views.stored(self._operands(), known, self._contexts.n_features), known
 
@@ -300,7 +304,7 @@ class CGSolver(Part):
 
     def _operands(self) -> views.Operands:
         scales = np.ascontiguousarray(self._rows_of(self.scales)[:, : self.n_used])
-        return views.Operands(self._graph.adjacency, views.rows_of(self._contexts.singles), scales)
+        return views.Operands(self._graph.adjacency, self._contexts.for_products(), scales)
 
     # Growth and files.
 

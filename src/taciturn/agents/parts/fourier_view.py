@@ -111,7 +111,8 @@ class FourierView(Part):
         self._measured_at = count
         chosen = np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64))
         dimension = min(self._contexts.n_features, MAX_INPUTS)
-        distances = np.sqrt(fourier.squared_distances(self._contexts.rows, chosen, dimension))
+        rows = self._contexts.some(chosen)
+        distances = np.sqrt(fourier.squared_distances(rows, np.arange(len(chosen)), dimension))
         distances = distances[distances > SHORTEST]
         median = float(np.median(distances)) if len(distances) else 1.0
         if abs(median - self._bandwidth) <= TOLERANCE * self._bandwidth:
@@ -123,8 +124,9 @@ class FourierView(Part):
     def _remake(self) -> None:
         """Make all features anew."""
         self._draw()
-        features = self._features.data[: self._contexts.count]
-        fourier.fourier_rows(self._contexts.rows, self._frequencies, self._phases, self._bandwidth, features)
+        for first, rows in self._contexts.pieces():
+            features = self._features.data[first : first + len(rows.indptr) - 1]
+            fourier.fourier_rows(rows, self._frequencies, self._phases, self._bandwidth, features)
 
     def _draw(self) -> None:
         """Draw frequencies for features that have none."""

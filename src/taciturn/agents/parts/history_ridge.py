@@ -60,7 +60,8 @@ class HistoryRidge(Part):
         return float(row.values @ row.values)
 
     def _products(self, row: SparseRow) -> NDArray[np.float64]:
-        return dual.row_products(self._contexts.rows, self._nodes[: self._count], *row)
+        rows, full = self._contexts.rows_or_full
+        return dual.row_products(rows, self._nodes[: self._count], *row, full)
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""

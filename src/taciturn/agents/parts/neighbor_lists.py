@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.agents.parts import wide_neighbors
 from taciturn.agents.parts.part import Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.errors import TaciturnError
@@ -100,6 +101,10 @@ class NeighborLists:
     def insert(self, node: int) -> Ints:
         """Let a row join, compared with all others; returns the slots whose k nearest have changed."""
         slot = self._append(node)
+        if self._contexts.dense_singles is not None:
+            changes = wide_neighbors.insert(self.lists, self._contexts, self.nodes, self._recorded)
+            if changes is not None:
+                return self._follow(changes)
         index = self._up_to_date_postings(slot)
         return self._follow(knn.insert(self.lists, index, self._contexts.rows, self.nodes, self._recorded))
 
@@ -179,7 +184,9 @@ class NeighborLists:
 
     def refill(self, short: Ints) -> None:
         """Find the nearest of some slots anew, among all others."""
-        if len(short):
+        if len(short) and wide_neighbors.refill(self.lists, self._contexts, self.nodes, short):
+            self._reverse_later()
+        elif len(short):
             rows = self._contexts.rows
             short = knn.equal_rows_together(rows, self.nodes, short)
             knn.refill(self.lists, self._up_to_date_postings(self.count), rows, self.nodes, short)
@@ -198,7 +205,7 @@ class NeighborLists:
         self._reverse_later()
         if count == 0:
             return
-        knn.measure(lists, self._contexts.rows, self.nodes)
+        self._measure()
         if count <= MAX_REBUILT and count * self._contexts.n_entries <= MAX_PRODUCTS:
             self.refill(np.arange(count))
             return
@@ -207,6 +214,12 @@ class NeighborLists:
             part[:count] = np.take_along_axis(part[:count], order, axis=1)
         last = np.maximum(lists.known[:count] - 1, 0)
         lists.reach[:count] = lists.distances[np.arange(count), last]
+
+    def _measure(self) -> None:
+        if self._contexts.dense_singles is None:
+            knn.measure(self.lists, self._contexts.rows, self.nodes)
+        else:
+            wide_neighbors.measure(self.lists, self._contexts, self.nodes)
 
     # Size and files.
 
@@ -259,6 +272,6 @@ class NeighborLists:
     def _restore_distances(self) -> None:
         """Distances and squares from the rows, whatever a file says of them."""
         lists, distances = self._lists.data, self._distances.data
-        knn.measure(self.lists, self._contexts.rows, self.nodes)
+        self._measure()
         require((distances[:, 1:] >= distances[:, :-1]).all(), "the lists of neighbors are not in order")
         require((lists != np.arange(self.count)[:, None]).all(), "a context is its own neighbor")

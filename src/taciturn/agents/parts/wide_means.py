@@ -145,17 +145,23 @@ class WideMeans(Part):
 
     def _operands(self, labels: Labels, arms: NDArray[np.int64]) -> Operands:
         """Dense rows without a copy where most of them are examples: the others have no weight."""
-        contexts, count, width = self._contexts.rows, self._contexts.count, len(self.theta)
+        count, width, rows = self._contexts.count, len(self.theta), self._dense_rows()
         said = labels.dense(arms)
-        if full_width(contexts) != width:
+        if rows is None:
+            contexts = self._contexts.rows
             X = sp.csr_matrix((contexts.values, contexts.columns, contexts.indptr), (count, width))
             return Operands(X[labels.nodes] if len(labels.nodes) < count else X, *said)
-        rows = contexts.values.reshape(count, width)
         if 2 * len(labels.nodes) < count:
             return Operands(rows[labels.nodes], *said)
         weights, targets = np.zeros((2, count, len(arms)))
         weights[labels.nodes], targets[labels.nodes] = said
         return Operands(rows, weights, targets)
+
+    def _dense_rows(self) -> Floats | None:
+        """The contexts (T, D), as a view, where they have no zeros."""
+        (rows, full), shape = self._contexts.rows_or_full, (self._contexts.count, len(self.theta))
+        width = len(rows.columns) if full else full_width(rows)
+        return rows.values.reshape(shape) if width == shape[1] else None
 
     def _conjugate_gradients(self, of: Operands, arms: NDArray[np.int64]) -> None:
         X, weights, targets = of
