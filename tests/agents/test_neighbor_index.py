@@ -146,7 +146,11 @@ def check_same(one, other):
     for name, array in mine["slots"].items():
         np.testing.assert_array_equal(array, theirs["slots"][name])
     assert mine["index"].keys() == theirs["index"].keys()
-    assert all(mine["index"][name] == theirs["index"][name] for name in mine["index"].keys() - {"levels"})
+    counted = mine["index"].keys() - {"levels", "listers"}
+    assert all(mine["index"][name] == theirs["index"][name] for name in counted)
+    for noted, same in zip(mine["index"]["listers"], theirs["index"]["listers"], strict=True):
+        np.testing.assert_array_equal(noted["by"], same["by"])
+        np.testing.assert_array_equal(noted["times"], same["times"])
     for level, same in zip(mine["index"]["levels"], theirs["index"]["levels"], strict=True):
         for name, array in level.items():
             np.testing.assert_array_equal(array, same[name])
@@ -190,7 +194,7 @@ def test_a_graph_is_exact_while_that_is_faster(monkeypatch):
     X = np.random.default_rng(2).random((900, 8))
     monkeypatch.setattr(module, "SEARCH_WORK", 1000 * (module.NODE_WORK + 8) / module.BEAM)
     held, exact = Held(8), NeighborLists(RowStore(), K)
-    monkeypatch.setattr(module, "search", None)
+    monkeypatch.setattr(module.SearchLevel, "search", None)
     held.add(X)
     exact._contexts.n_features = 8
     for node, row in enumerate(X):
@@ -199,6 +203,27 @@ def test_a_graph_is_exact_while_that_is_faster(monkeypatch):
     for one, other in zip(held.graph._near.lists, exact.lists, strict=True):
         np.testing.assert_array_equal(one[:900], other[:900])
     assert held.graph.recall == 1.0
+
+
+def test_a_file_of_before_has_no_listers_and_goes_on():
+    X = np.random.default_rng(8).random((1500, 10))
+    held = Held(10)
+    held.add(X[:1000])
+    state = held.graph.state_dict()
+    del state["index"]["listers"]
+    held.graph = NodeGraph(held.store, K)
+    held.graph.load_state_dict(deepcopy(state), 2, 10, 1000)
+    held.add(X[1000:])
+    check_lists(held)
+    assert recall_of(held) >= 0.98
+
+
+def test_rows_too_close_to_tell_apart_do_not_widen_the_beam_forever(monkeypatch):
+    monkeypatch.setattr(module, "MEASURED", 20)
+    monkeypatch.setattr(module, "RECALL", 1.1)
+    held = Held(3)
+    held.add(np.random.default_rng(9).random((600, 3)))
+    assert held.graph._index.beam == module.WIDEST
 
 
 def test_the_beam_is_widened_until_enough_is_found(monkeypatch):
@@ -241,6 +266,10 @@ def forged(index, **changes):
         lambda index: forged(index, recall=float("nan")),
         lambda index: forged(index, levels=[{**index["levels"][0], "nodes": index["levels"][0]["nodes"] + 1}]),
         lambda index: {name: value for name, value in index.items() if name != "levels"},
+        lambda index: forged(index, listers=index["listers"][:1]),
+        lambda index: forged(index, listers=[forged(noted, by=noted["by"] + 1) for noted in index["listers"]]),
+        lambda index: forged(index, listers=[forged(noted, times=noted["times"] + 1) for noted in index["listers"]]),
+        lambda index: forged(index, listers=[{"by": noted["by"]} for noted in index["listers"]]),
     ],
 )
 def test_an_index_in_a_file_that_does_not_fit_is_refused(forge):
@@ -248,7 +277,7 @@ def test_an_index_in_a_file_that_does_not_fit_is_refused(forge):
     held.add(np.random.default_rng(7).random((500, 4)))
     state = held.graph.state_dict()
     fresh = NodeGraph(held.store, K)
-    with pytest.raises(ValueError, match=r"narrow|count|finite|below|missing|in order"):
+    with pytest.raises(ValueError, match=r"narrow|count|finite|below|missing|in order|listers"):
         fresh.load_state_dict({**state, "index": forge(state["index"])}, 2, 4, 500)
 
 

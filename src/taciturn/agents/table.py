@@ -351,6 +351,11 @@ class RowStore(Part):
         indptr = np.arange(len(values) + 1, dtype=np.int64) * self._width
         return CSR(indptr, columns_of_full(self._width, len(values)), values.reshape(-1))
 
+    @property
+    def approximate(self) -> CSR:
+        """All rows, in any precision, for a search that is exact in the end."""
+        return self.rows
+
     def matrix(self, start: int, stop: int) -> sp.csr_matrix:
         """Some of the rows as a copied CSR matrix."""
         indptr = self._indptr[start : stop + 1]

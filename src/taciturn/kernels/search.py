@@ -1,11 +1,11 @@
 """Approximate search for the nearest nodes, over their lists of neighbors: best first, with a beam.
 
-From nodes to start with, the nearest node that was met and is not expanded yet is expanded: all in its list, and those
-that have it among the first of theirs, are met. It ends when the `beam` nearest that were met are expanded. A list of
-near ones alone leads nowhere from a node that nobody lists, or into a group that only lists itself; the reversed lists
+From nodes to start with, the nearest node that was met and is not expanded yet is expanded: all in its list, and some
+that have listed it (`Listers`), are met. It ends when none of the `beam` nearest that were met is left to expand. A
+list of near ones alone leads nowhere from a node that nobody lists, or into a group that only lists itself; the listers
 lead to the former, and starts that are near enough into the latter (see `agents.parts.neighbor_index`).
 
-Distances here are rounded in any order; lists are filled by exact ones (`knn.offer`).
+Distances here are rounded, in any order; lists are filled by exact ones (`knn.offer`).
 """
 
 from typing import NamedTuple
@@ -14,153 +14,241 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.jit import fast_kernel
+from taciturn.kernels.jit import fast_kernel, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-EXPANDED, LISTERS = 24, 48
-"""So many of a list, and so many that list a node, are met when it is expanded: some nodes are listed by thousands."""
+LISTERS, STAYING = 48, 24
+"""So many that have listed a node are known, of which so many stay: the first, which are from far and near. The others
+give way to later ones, which are nearer. Some nodes are listed by thousands."""
 
-ROUNDING = 2.0**-50
-"""More than the rounding error of a squared distance, as a share of the squared lengths, for each column."""
+Reals = NDArray[np.float32] | NDArray[np.float64]
+
+
+class Points(NamedTuple):
+    """The rows that distances are taken of, in single or double precision."""
+
+    rows: CSR
+    matrix: Reals  # (T, D): the same values, where no row has zeros; otherwise (0, D)
+    rounding: float  # more than the rounding error of a squared distance, as a share of squared lengths and columns
+
+
+def points_of(rows: CSR, dimension: int) -> Points:
+    """Rows of so many columns, to be searched."""
+    count, values = len(rows.indptr) - 1, rows.values
+    matrix = values if len(values) == count * dimension else values[:0]
+    return Points(rows, matrix.reshape(-1, max(dimension, 1)), 4.0 * float(np.finfo(values.dtype).eps))
 
 
 class Layer(NamedTuple):
-    """The lists to search, and how far they reach."""
+    """What to search, and how far the lists of nearest nodes reach."""
 
     nodes: Columns  # (S,): the row of each
-    neighbors: Columns  # (S, L)
+    neighbors: Columns  # (S, L): see `knn.Lists`
+    listers: Columns  # (S, LISTERS): see `Listers`
     reach: Floats  # (S,): see `knn.Lists`
     norms2: Floats  # (S,)
-    first: Columns  # (S,): see `reverse.Reverse`
-    following: Columns  # (S·R,)
 
 
-class Beam(NamedTuple):
-    """The nearest that were met, nearest first."""
+class Listers(NamedTuple):
+    """Some of the nodes that have listed each, which may list it no longer."""
 
-    nodes: Ints
-    distances: Floats  # squared
-    expanded: Flags
+    by: Columns  # (S, LISTERS): these, then −1
+    times: Columns  # (S,): how often one was noted
 
 
 class Found(NamedTuple):
     """What a search returns."""
 
-    nodes: Ints  # the nearest, up to the beam, nearest first
-    distances: Floats  # squared
-    candidates: Ints  # these and all others whose list may want the node, in any order
+    nodes: Ints  # the nearest, up to the beam, in any order
+    candidates: Ints  # these that are near enough for the list, and all others whose list may want the node: any order
 
 
 @fast_kernel
-def _squared_distance(rows: CSR, row: int, dense: Floats, norm2: float) -> float:
-    """Return ``‖x − q‖²`` of a row and a dense vector q whose ‖q‖² is `norm2`."""
-    first, last = rows.indptr[row], rows.indptr[row + 1]
-    total = 0.0
-    if last - first == dense.shape[0]:  # a full row: its values are in the order of the columns
-        values = rows.values[first:last]
-        for c in range(dense.shape[0]):
-            difference = values[c] - dense[c]
-            total += difference * difference
-        return total
-    for p in range(first, last):
-        total += rows.values[p] * (rows.values[p] - 2.0 * dense[rows.columns[p]])
-    return max(norm2 + total, 0.0)
+def _between(one: Reals, other: Reals) -> float:
+    """Return ``‖x − z‖²`` of two vectors."""
+    total = one.dtype.type(0)
+    for c in range(one.shape[0]):
+        difference = one[c] - other[c]
+        total += difference * difference
+    return float(total)
 
 
 @fast_kernel
-def _place(beam: Beam, size: int, node: int, distance: float) -> int:
-    """Insert a node into the beam, of which `size` places are taken, after equal distances; returns its place.
-
-    It is the length of the beam where the node is too far.
-    """
-    slot = size
-    if size == beam.nodes.shape[0]:
-        if distance >= beam.distances[size - 1]:
-            return size
-        slot = size - 1
-    while slot > 0 and distance < beam.distances[slot - 1]:
-        beam.nodes[slot] = beam.nodes[slot - 1]
-        beam.distances[slot] = beam.distances[slot - 1]
-        beam.expanded[slot] = beam.expanded[slot - 1]
-        slot -= 1
-    beam.nodes[slot], beam.distances[slot], beam.expanded[slot] = node, distance, False
-    return slot
+def _measure(points: Points, chosen: Ints, size: int, row: int, dense: Floats, distances: Floats) -> None:
+    """Write ``‖x_i − q‖²`` of the first `size` chosen rows and the row q, which is in `dense` if rows have zeros."""
+    matrix, columns, values = points.matrix, points.rows.columns, points.rows.values
+    if matrix.shape[0]:
+        for a in range(size):
+            distances[a] = _between(matrix[chosen[a]], matrix[row])
+        return
+    norm2 = 0.0
+    for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
+        norm2 += values[p] * values[p]
+    for a in range(size):
+        total = norm2
+        for p in range(points.rows.indptr[chosen[a]], points.rows.indptr[chosen[a] + 1]):
+            total += values[p] * (values[p] - 2.0 * dense[columns[p]])
+        distances[a] = max(total, 0.0)
 
 
 @fast_kernel
-def _met_from(layer: Layer, near: int, node: int, met: Ints) -> int:
-    """Write the nodes that are met when one is expanded; returns how many."""
-    size = 0
-    for a in range(min(layer.neighbors.shape[1], EXPANDED)):
-        if layer.neighbors[node, a] >= 0:
-            met[size] = layer.neighbors[node, a]
+def _push(keys: Floats, nodes: Ints, size: int, key: float, node: int) -> None:
+    """Add a node to a binary heap of the first `size`, with the lowest key on top."""
+    at = size
+    while at > 0:
+        above = (at - 1) // 2
+        if keys[above] <= key:
+            break
+        keys[at], nodes[at] = keys[above], nodes[above]
+        at = above
+    keys[at], nodes[at] = key, node
+
+
+@fast_kernel
+def _pop(keys: Floats, nodes: Ints, size: int) -> None:
+    """Take the top off a heap of the first `size`."""
+    last = size - 1
+    key, node, at = keys[last], nodes[last], 0
+    while True:
+        below = 2 * at + 1
+        if below >= last:
+            break
+        if below + 1 < last and keys[below + 1] < keys[below]:
+            below += 1
+        if keys[below] >= key:
+            break
+        keys[at], nodes[at] = keys[below], nodes[below]
+        at = below
+    keys[at], nodes[at] = key, node
+
+
+@fast_kernel
+def _unmet(others: Columns, visited: Flags, met: Ints, size: int) -> int:
+    """Write those of some nodes that were not met yet behind the first `size`; returns how many there are then."""
+    for other in others:
+        if other < 0:
+            break
+        if not visited[other]:
+            visited[other] = True
+            met[size] = other
             size += 1
-    entry, stop = layer.first[node], size + LISTERS
-    while entry >= 0 and size < stop:
-        met[size] = entry // near
-        size += 1
-        entry = layer.following[entry]
     return size
 
 
 @fast_kernel
+def _longer(keys: Floats, nodes: Ints, size: int) -> tuple[Floats, Ints]:
+    """Return two arrays in others of twice the length."""
+    longer_keys, longer_nodes = np.empty(2 * keys.shape[0]), np.empty(2 * keys.shape[0], np.int64)
+    for a in range(size):
+        longer_keys[a], longer_nodes[a] = keys[a], nodes[a]
+    return longer_keys, longer_nodes
+
+
+@fast_kernel
 def search(
-    layer: Layer, near: int, rows: CSR, row: int, starts: Ints, width: int, visited: Flags, dense: Floats
+    layer: Layer, points: Points, row: int, starts: Ints, width: int, wanted: int, visited: Flags, dense: Floats
 ) -> Found:
     """Return the nodes nearest to a row.
 
     Arguments:
         layer: what to search.
-        near: how many of each list are reversed.
-        rows: all rows.
+        points: all rows.
         row: which of them to search for.
-        starts: nodes to start with.
+        starts: nodes to start with, none of them twice.
         width: of the beam.
+        wanted: how many of the nearest are candidates.
         visited: (S,), False everywhere, and again on return.
         dense: (D,), zeros, and again on return.
     """
-    norm2 = 0.0
-    for p in range(rows.indptr[row], rows.indptr[row + 1]):
-        dense[rows.columns[p]] = rows.values[p]
-        norm2 += rows.values[p] * rows.values[p]
-    beam = Beam(np.empty(width, np.int64), np.empty(width), np.empty(width, np.bool_))
-    seen, distances = np.empty(starts.shape[0] + 1024, np.int64), np.empty(starts.shape[0] + 1024)
-    met, n_met = np.empty(max(EXPANDED + LISTERS, starts.shape[0]), np.int64), starts.shape[0]
+    # Arrays by themselves: in tuples, numba counts references to all of them at each use.
+    neighbors, listers, reach, norms2 = layer.neighbors, layer.listers, layer.reach, layer.norms2
+    for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
+        dense[points.rows.columns[p]] = points.rows.values[p]
+    room = max(starts.shape[0], neighbors.shape[1] + LISTERS)
+    met, met_rows, n_met = np.empty(room, np.int64), np.empty(room, np.int64), starts.shape[0]
     for a in range(n_met):
-        met[a] = starts[a]
-    n_seen, size, cursor = 0, 0, 0
+        met[a], visited[starts[a]] = starts[a], True
+    keys, nearest = np.empty(width), np.empty(width, np.int64)  # a heap by negative distances: the farthest on top
+    ahead_keys, ahead = np.empty(room + 1024), np.empty(room + 1024, np.int64)  # a heap of those to expand
+    distances, seen = np.empty(room + 1024), np.empty(room + 1024, np.int64)
+    n_seen, n_nearest, n_ahead = 0, 0, 0
     while True:
         if n_seen + n_met > seen.shape[0]:
-            longer, further = np.empty(2 * (n_seen + n_met), np.int64), np.empty(2 * (n_seen + n_met))
-            for a in range(n_seen):
-                longer[a], further[a] = seen[a], distances[a]
-            seen, distances = longer, further
+            distances, seen = _longer(distances, seen, n_seen)
+            ahead_keys, ahead = _longer(ahead_keys, ahead, n_ahead)
         for a in range(n_met):
-            if not visited[met[a]]:
-                visited[met[a]] = True
-                distance = _squared_distance(rows, layer.nodes[met[a]], dense, norm2)
-                seen[n_seen], distances[n_seen] = met[a], distance
-                n_seen += 1
-                slot = _place(beam, size, met[a], distance)
-                size = min(size + 1, width)
-                cursor = min(cursor, slot)
-        while cursor < size and beam.expanded[cursor]:
-            cursor += 1
-        if cursor == size:
+            met_rows[a], seen[n_seen + a] = layer.nodes[met[a]], met[a]
+        # Apart from what follows, so that rows are fetched at the same time.
+        _measure(points, met_rows, n_met, row, dense, distances[n_seen:])
+        for a in range(n_seen, n_seen + n_met):
+            if n_nearest == width:
+                if distances[a] >= -keys[0]:
+                    continue
+                _pop(keys, nearest, n_nearest)
+                n_nearest -= 1
+            _push(keys, nearest, n_nearest, -distances[a], seen[a])
+            _push(ahead_keys, ahead, n_ahead, distances[a], seen[a])
+            n_nearest, n_ahead = n_nearest + 1, n_ahead + 1
+        n_seen += n_met
+        if n_ahead == 0 or (n_nearest == width and ahead_keys[0] > -keys[0]):
             break
-        beam.expanded[cursor] = True
-        n_met = _met_from(layer, near, beam.nodes[cursor], met)
-    for p in range(rows.indptr[row], rows.indptr[row + 1]):
-        dense[rows.columns[p]] = 0.0
-    wanted, rounding_slack = 0, ROUNDING * (dense.shape[0] + 4)
+        node = ahead[0]
+        _pop(ahead_keys, ahead, n_ahead)
+        n_ahead -= 1
+        n_met = _unmet(listers[node], visited, met, _unmet(neighbors[node], visited, met, 0))
+    for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
+        dense[points.rows.columns[p]] = 0.0
+    found = nearest[:n_nearest].copy()
+    while n_nearest > wanted:
+        _pop(keys, nearest, n_nearest)
+        n_nearest -= 1
+    size, rounding_slack = 0, points.rounding * (dense.shape[0] + 4)
+    norm2 = 0.0
+    for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
+        norm2 += points.rows.values[p] * points.rows.values[p]
     for a in range(n_seen):
         i, visited[seen[a]] = seen[a], False
-        lowest = distances[a] - rounding_slack * (layer.norms2[i] + norm2)
-        if distances[a] <= beam.distances[size - 1] or lowest < layer.reach[i]:
-            seen[wanted] = i
-            wanted += 1
-    return Found(beam.nodes[:size], beam.distances[:size], seen[:wanted].copy())
+        lowest = distances[a] - rounding_slack * (norms2[i] + norm2)
+        if lowest <= -keys[0] or lowest < reach[i]:
+            seen[size] = i
+            size += 1
+    return Found(found, seen[:size].copy())
+
+
+@kernel
+def follow(listers: Listers, neighbors: Columns, slots: Ints) -> None:
+    """Note that some nodes list their neighbors (S, L)."""
+    for slot in slots:
+        for a in range(neighbors.shape[1]):
+            if neighbors[slot, a] >= 0:
+                _note(listers, int(neighbors[slot, a]), slot)
+
+
+@kernel
+def _note(listers: Listers, node: int, by: int) -> None:
+    """Note that a node is listed by another, in the first place that is free or else in turn, unless it is known."""
+    for a in range(LISTERS):
+        if listers.by[node, a] == by:
+            return
+    times = listers.times[node]
+    place = times if times < LISTERS else STAYING + (times - LISTERS) % (LISTERS - STAYING)
+    listers.by[node, place] = by
+    listers.times[node] = times + 1
+
+
+@kernel
+def keep_listers(listers: Listers, slots: Ints, slot_now: Columns) -> None:
+    """Move what is known of the `slots` that are kept, which rise, to their places now, without those evicted."""
+    for now in range(slots.shape[0]):
+        size = 0
+        for a in range(LISTERS):
+            by = listers.by[slots[now], a]
+            if by >= 0 and slot_now[by] >= 0:
+                listers.by[now, size] = slot_now[by]
+                size += 1
+        listers.by[now, size:] = -1
+        listers.times[now] = size

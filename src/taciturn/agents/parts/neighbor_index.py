@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.part import Sizes, check_plain, require
-from taciturn.agents.table import RowStore, grown
-from taciturn.kernels.search import Found, Layer, search
+from taciturn.agents.parts.search_level import SearchLevel
+from taciturn.agents.table import RowStore
+from taciturn.kernels.search import Found
 
 Ints = NDArray[np.int64]
 
@@ -28,10 +29,10 @@ TOP = 1024
 STARTS = 12
 """A level is searched from so many rows of that above, which are found with a beam as wide."""
 
-BEAM = 48
-"""How wide the beam is at first."""
+BEAM, WIDEST = 96, 1024
+"""How wide the beam is at first, and at most: where rows differ by less than a search can see, none is wide enough."""
 
-SEARCH_WORK, NODE_WORK, SHARED_WORK = 32_768, 16, 4
+SEARCH_WORK, NODE_WORK, SHARED_WORK = 8192, 16, 4
 """What a search costs for each row in its beam, and an exact one for each row and for each entry that two rows share,
 measured in multiplications of dense rows."""
 
@@ -71,14 +72,12 @@ class NeighborIndex:
 
     def __init__(self, contexts: RowStore, base: NeighborLists) -> None:
         self._contexts, self._base = contexts, base
-        self._levels = [base]
+        self._levels = [SearchLevel(contexts, base)]
         self.beam = max(BEAM, 2 * base.lists.neighbors.shape[1])
         self._unchecked = 0  # insertions since the last that was exact
         self._found = self._wanted = 0  # neighbors, since the beam was last made wider
         self._recall_before = 1.0  # what the recall was then
         self._cost, self._cost_at = 0.0, 0  # of an exact insertion for each row, and how many rows there were
-        self._visited = np.zeros(0, np.bool_)
-        self._dense = np.zeros(0)
 
     @property
     def recall(self) -> float:
@@ -91,9 +90,9 @@ class NeighborIndex:
             self._levels.pop()
         while self._levels[-1].count > TOP:
             below, level = self._levels[-1], NeighborLists(self._contexts, self._base.k)
-            for node in below.nodes[_cover(below.lists.neighbors[: below.count, : below.k])].tolist():
+            for node in below.nodes[_cover(below.lists.lists.neighbors[: below.count, : below.lists.k])].tolist():
                 level.insert(node)
-            self._levels.append(level)
+            self._levels.append(SearchLevel(self._contexts, level))
 
     # Insertion.
 
@@ -108,9 +107,9 @@ class NeighborIndex:
                 break
             level = self._levels[number]
             if is_exact:
-                level.insert(node)
+                level.lists.insert(node)
             else:
-                _join(level, node, self._search(level, node, starts[number], self.beam))
+                level.join(node, level.search(node, starts[number], self.beam))
         return changed
 
     @property
@@ -122,37 +121,26 @@ class NeighborIndex:
         return bool(count * self._cost < self.beam * SEARCH_WORK)
 
     def _add_by_search(self, node: int, starts: Ints) -> Ints:
-        found = self._search(self._base, node, starts, self.beam)
+        found = self._levels[0].search(node, starts, self.beam)
         self._unchecked += 1
         if self._unchecked < (RUSH if self._wanted < MEASURED else self._base.count / CHECKS):
-            return _join(self._base, node, found)
+            return self._levels[0].join(node, found)
         return self._join_exactly(node, found)
 
     def _descend(self, number: int, node: int) -> list[Ints]:
         """The slots of each level, from one on, where a search for a row begins."""
         starts = [np.arange(self._levels[-1].count)]
         for above in range(len(self._levels) - 1, number, -1):
-            found = self._search(self._levels[above], node, starts[0], STARTS)
+            found = self._levels[above].search(node, starts[0], STARTS)
             nodes = self._levels[above].nodes[found.nodes]
             starts.insert(0, np.searchsorted(self._levels[above - 1].nodes, nodes))
         return starts
 
     def _is_covered(self, number: int) -> bool:
         """Whether one of the k nearest of the last slot of the level below is in a level."""
-        below, nodes = self._levels[number - 1], self._levels[number].nodes
-        near = below.lists.neighbors[below.count - 1, : below.k]
-        wanted = below.nodes[near]
-        return bool((nodes[np.minimum(np.searchsorted(nodes, wanted), len(nodes) - 1)] == wanted).any())
-
-    def _search(self, level: NeighborLists, node: int, starts: Ints, width: int) -> Found:
-        self._visited = grown(self._visited, level.count, 0)
-        if len(self._dense) != self._contexts.n_features:
-            self._dense = np.zeros(self._contexts.n_features)
-        lists, reverse = level.lists, level.reverse_all
-        layer = Layer(level.nodes, lists.neighbors, lists.reach, lists.norms2, reverse.first, reverse.following)
-        return search(
-            layer, lists.neighbors.shape[1], self._contexts.rows, node, starts, width, self._visited, self._dense
-        )
+        below = self._levels[number - 1]
+        near = below.lists.lists.neighbors[below.count - 1, : below.lists.k]
+        return bool(self._levels[number].is_in(below.nodes[near[near >= 0]]).any())
 
     def _join_exactly(self, node: int, found: Found) -> Ints:
         """Let a row join by an exact search, and count what the other found."""
@@ -173,10 +161,10 @@ class NeighborIndex:
 
     def _widen(self) -> None:
         """Widen the beam where it finds too few, and let older counts weigh less."""
-        if self._wanted >= MEASURED and self._found < RECALL * self._wanted:
+        if self._wanted >= MEASURED and self._found < RECALL * self._wanted and self.beam < WIDEST:
             self._recall_before = self._found / self._wanted
             self._found = self._wanted = 0
-            self.beam = int(WIDER * self.beam)
+            self.beam = min(int(WIDER * self.beam), WIDEST)
         elif self._wanted >= 4 * MEASURED:
             self._found, self._wanted = self._found // 2, self._wanted // 2
 
@@ -189,71 +177,71 @@ class NeighborIndex:
         for number in range(len(self._levels) - 1, -1, -1):
             if number < len(short):
                 self._refill(number, short[number])
+                self._levels[number].note(short[number])
 
     def _refill(self, number: int, short: Ints) -> None:
         """Find the nearest of some slots of a level anew."""
         level = self._levels[number]
         if number == len(self._levels) - 1 or self.is_exact:
-            level.refill(short)
+            level.lists.refill(short)
             return
         found = [
-            np.sort(self._search(level, node, self._descend(number, node)[0], self.beam).candidates)
+            np.sort(level.search(node, self._descend(number, node)[0], self.beam).candidates)
             for node in level.nodes[short].tolist()
         ]
         for slot, candidates in zip(short.tolist(), found, strict=True):
-            level.fill(slot, candidates)
-        known = level.lists.known[short]  # few where those around it were short too
-        level.refill(short[known < min(level.k, level.count - 1)])
+            level.lists.fill(slot, candidates)
+        known = level.lists.lists.known[short]  # few where those around it were short too
+        level.lists.refill(short[known < min(level.lists.k, level.count - 1)])
 
     def rescale(self) -> None:
         """Distances are those of the moved rows."""
         for level in self._levels:
-            level.rescale()
+            level.lists.rescale()
 
     # Size and files.
 
     def nbytes(self, sizes: Sizes) -> float:
-        """The levels, which have a third of the rows together, and all lists reversed."""
-        above = sizes._replace(nodes=sizes.nodes // 3, entries=sizes.entries // 3)
-        return self._base.reversed_nbytes(sizes) + self._base.reversed_nbytes(above) + self._base.nbytes(above)
+        """The levels, which have a third of the rows together, and what all of them have noted."""
+        above, base = sizes._replace(nodes=sizes.nodes // 3, entries=sizes.entries // 3), self._levels[0]
+        return base.nbytes(sizes) + base.nbytes(above) + self._base.nbytes(above)
 
     def state_dict(self) -> dict[str, Any]:
-        """Levels, and what was counted; the lists of all rows are saved by their owner."""
-        levels = [level.state_dict() for level in self._levels[1:]]
-        return {key: getattr(self, attribute) for key, attribute in self.SAVED.items()} | {"levels": levels}
+        """Levels, what was noted and counted; the lists of all rows are saved by their owner."""
+        counted = {key: getattr(self, attribute) for key, attribute in self.SAVED.items()}
+        levels = [level.lists.state_dict() for level in self._levels[1:]]
+        return counted | {"levels": levels, "listers": [level.state_dict() for level in self._levels]}
 
     def load_state_dict(self, state: dict[str, Any], n_nodes: int) -> None:
-        """Take them over; the rows of each level are among those of the level below."""
+        """Take them over; the rows of a level are among those of the level below. A file of before has no listers."""
         missing = (self.SAVED.keys() | {"levels"}) - state.keys()
         require(not missing, f"{', '.join(sorted(missing))} is missing")
         for key, attribute in self.SAVED.items():
             check_plain(key, state[key], getattr(self, attribute))
             setattr(self, attribute, state[key])
         require(self.beam >= 2 * self._base.lists.neighbors.shape[1], "the beam is too narrow")
-        self._levels = [self._base]
+        self._levels = self._levels[:1]
         for slots in state["levels"]:
             level = NeighborLists(self._contexts, self._base.k)
             level.load_state_dict(slots, n_nodes)
             require(np.isin(level.nodes, self._levels[-1].nodes).all(), "a level has rows that the one below has not")
-            self._levels.append(level)
+            self._levels.append(SearchLevel(self._contexts, level))
+        if "listers" in state:
+            require(len(state["listers"]) == len(self._levels), "the listers do not fit")
+            for noted, held in zip(state["listers"], self._levels, strict=True):
+                held.load_state_dict(noted)
 
 
 def _cover(lists: NDArray[np.int32]) -> Ints:
     """Slots such that each other one lists one of them, or is listed by one; where these are too many, a quarter."""
     joins, covered = np.zeros(len(lists), np.bool_), np.zeros(len(lists), np.bool_)
-    for slot, near in enumerate(lists):
+    for slot, row in enumerate(lists):
+        near = row[row >= 0]
         if not covered[slot] and not joins[near].any():
             joins[slot] = True
             covered[near] = True
     found = np.flatnonzero(joins)
     return found if 2 * len(found) <= len(lists) else np.arange(0, len(lists), SPARSE)
-
-
-def _join(level: NeighborLists, node: int, found: Found) -> Ints:
-    """Let a row join a level, compared with what was found, if that is enough."""
-    if len(found.candidates) < min(level.k, level.count):
-        return level.insert(node)
-    return level.offer(node, np.sort(found.candidates))
 
 
 def _cost_of_each(contexts: RowStore) -> float:

@@ -76,7 +76,6 @@ class NeighborLists:
         self._reach = self._slots.column("reach", np.float64, fill=np.inf)
         self._squares = self._slots.column("squares", np.float64)
         self._nearest_reversed = ReversedLists(k)
-        self._all_reversed: ReversedLists | None = None  # for a search
         self._postings: knn.Postings | None = None
         self._indexed = 0  # how many slots there were when the postings were made
 
@@ -106,56 +105,27 @@ class NeighborLists:
             if changes is not None:
                 return self._follow(changes)
         index = self._up_to_date_postings(slot)
-        return self._follow(knn.insert(self.lists, index, self._contexts.rows, self.nodes, self._recorded))
+        return self._follow(knn.insert(self.lists, index, self._contexts.rows, self.nodes, self.k))
 
     def offer(self, node: int, candidates: Ints) -> Ints:
         """Let a row join, compared with some slots, which rise."""
         self._append(node)
-        return self._follow(knn.offer(self.lists, self._contexts.rows, self.nodes, self._recorded, candidates))
+        return self._follow(knn.offer(self.lists, self._contexts.rows, self.nodes, self.k, candidates))
 
     def _append(self, node: int) -> int:
         slot = self._slots.extend()
         self._nodes.data[slot] = node
         return slot
 
-    @property
-    def _recorded(self) -> int:
-        """Changes are recorded among so many first of a list: all, where all are reversed."""
-        return self.k if self._all_reversed is None else self._lists.data.shape[1]
-
     def _follow(self, changes: knn.Changes) -> Ints:
         """Let the reversed lists follow the last insertion; returns the slots whose k nearest have changed."""
-        slot, lists = self.count - 1, self._lists.data
-        if self._all_reversed is not None:
-            self._all_reversed.follow(lists, slot, changes)
-            changes = self._among_nearest(slot, changes)
-        self._nearest_reversed.follow(lists, slot, changes)
+        self._nearest_reversed.follow(self._lists.data, self.count - 1, changes)
         return changes.nodes
-
-    def _among_nearest(self, slot: int, changes: knn.Changes) -> knn.Changes:
-        """Of changes anywhere in the lists, those among the k nearest: who is there no longer is the next."""
-        lists, k = self._lists.data, self.k
-        nearer = (lists[changes.nodes, :k] == slot).any(axis=1)
-        nodes = changes.nodes[nearer]
-        return knn.Changes(nodes, lists[nodes, k] if lists.shape[1] > k else changes.lost[nearer])
 
     @property
     def reverse(self) -> Reverse:
         """The k nearest of all slots, reversed."""
         return self._nearest_reversed.up_to_date(self._lists.data, self.count)
-
-    @property
-    def reverse_all(self) -> Reverse:
-        """All lists reversed, so that a search finds nodes which few list."""
-        if self._all_reversed is None:
-            self._all_reversed = ReversedLists(self._lists.data.shape[1])
-        return self._all_reversed.up_to_date(self._lists.data, self.count)
-
-    def _reverse_later(self) -> None:
-        """Lists have changed otherwise than by an insertion."""
-        for part in (self._nearest_reversed, self._all_reversed):
-            if part is not None:
-                part.forget()
 
     def _up_to_date_postings(self, slots: int) -> knn.Postings:
         """The inverted index, made anew where it lacks features, or so many rows that these would cost more."""
@@ -179,7 +149,7 @@ class NeighborLists:
         if self._postings is not None:
             numbers = self._postings.numbers
             self._postings = self._postings._replace(numbers=numbers[slots[: np.searchsorted(slots, len(numbers))]])
-        self._reverse_later()
+        self._nearest_reversed.forget()
         return knn.remove(self.lists, slot_now, len(slots), self.k)
 
     def refill(self, short: Ints) -> None:
@@ -190,19 +160,19 @@ class NeighborLists:
             rows = self._contexts.rows
             short = knn.equal_rows_together(rows, self.nodes, short)
             knn.refill(self.lists, self._up_to_date_postings(self.count), rows, self.nodes, short)
-            self._reverse_later()
+            self._nearest_reversed.forget()
 
     def fill(self, slot: int, candidates: Ints, *, reverse: bool = True) -> None:
         """Find the nearest of a slot anew, among the candidates, which rise; nothing is reversed if it is undone."""
         knn.fill(self.lists, self._contexts.rows, self.nodes, slot, candidates)
         if reverse:
-            self._reverse_later()
+            self._nearest_reversed.forget()
 
     def rescale(self) -> None:
         """Distances are those of the moved rows. Neighbors are found anew while there are few rows, and stay later."""
         count, lists = self.count, self.lists
         self._postings, self._indexed = None, 0
-        self._reverse_later()
+        self._nearest_reversed.forget()
         if count == 0:
             return
         self._measure()
@@ -226,10 +196,6 @@ class NeighborLists:
     def nbytes(self, sizes: Sizes) -> float:
         """The slots, the reversed lists and the postings."""
         return self._slots.nbytes(sizes) + self._nearest_reversed.nbytes(sizes) + self._postings_nbytes(sizes)
-
-    def reversed_nbytes(self, sizes: Sizes) -> float:
-        """What whole lists take when they are reversed."""
-        return ReversedLists(self._lists.data.shape[1]).nbytes(sizes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The larger of the postings beside the last, and an eviction."""
@@ -267,7 +233,7 @@ class NeighborLists:
         require(in_range(slots["nodes"], 0, n_nodes), "slots do not fit")
         self._restore_distances()
         self._postings = None
-        self._reverse_later()
+        self._nearest_reversed.forget()
 
     def _restore_distances(self) -> None:
         """Distances and squares from the rows, whatever a file says of them."""

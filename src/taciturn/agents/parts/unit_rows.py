@@ -112,6 +112,11 @@ class UnitRows(RowStore):
         units /= self._lengths.data[nodes, None]
         return rows, np.arange(len(nodes))
 
+    @property
+    def approximate(self) -> CSR:
+        """All rows in single precision, which is half to read."""
+        return self.singles
+
     def add(self, node: int) -> SparseRow:
         """Append the row of a context that has come, and return it."""
         if self._is_held == self._may_be_made():
