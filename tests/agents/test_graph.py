@@ -166,15 +166,16 @@ def test_scores_over_the_neighborhood_are_those_over_the_whole_graph(sparse):
     rng, held = np.random.default_rng(1), Held(16)
     for _ in range(80):
         held.add(POOLS["sparse" if sparse else "dense"](rng), None)
-    projected = rng.random((80, 4 * 2)).astype(np.float32)
+    projected = rng.random((80, 4, 2)).astype(np.float32)
     for node in (0, 40, 79):
         near = held.graph.around(node, 3)
         rows, everything = held.store.rows, np.arange(held.store.count)
         part = views.unit_scales(near.adjacency, rows, near.members, np.zeros(1, np.int64), 4, FEATURES)
         whole = views.unit_scales(held.graph.adjacency, rows, everything, np.array([node]), 4, FEATURES)
         np.testing.assert_array_equal(part, whole)
-        scores = views.project(near.adjacency, projected[near.members], 0, 4)
-        np.testing.assert_array_equal(scores, views.project(held.graph.adjacency, projected, node, 4))
+        scores = views.project(near.adjacency, projected, near.members, 0, 4)
+        of_whole = views.project(held.graph.adjacency, projected, everything, node, 4)
+        np.testing.assert_array_equal(scores, of_whole)
 
 
 def test_one_eviction_takes_few_contexts_however_many_are_held():

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import taciturn
+from oracles import views as oracle
 from taciturn.agents import viewucb
 from taciturn.agents.parts import cg_solver
 from taciturn.kernels import views
@@ -33,23 +35,64 @@ def start():
 
 
 def test_scores_by_features_are_those_of_projections(monkeypatch):
-    expected = run(agent := start(), 60)
-    assert not agent._solver.by_features
     monkeypatch.setattr(cg_solver, "MANY_ARMS", 2)
     found = run(agent := start(), 60)
     assert agent._solver.by_features
+    monkeypatch.setattr(cg_solver.CGSolver, "_has_many_arms", lambda _: False)
+    expected = run(agent := start(), 60)
+    assert not agent._solver.by_features
     for one, two in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.scores, two.scores, atol=2e-3)
+
+
+@pytest.mark.parametrize("params", [{}, {"one_right_arm": False}, {"hops": 0}, {"max_nodes": 70}], ids=str)
+def test_many_arms_are_solved_exactly(monkeypatch, params):
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", 2)
+    agent = taciturn.ViewUCB(arms=K, scaling="none", **params)
+    agent.warm_start(*contexts(K))
+    run(agent, 60)
+    agent.add_arm("a copy", like=3)
+    agent.add_arm("new")
+    run(agent, 30, seed=5)
+    solver, count = agent._solver, agent._unit.count
+    solver.solve()
+    assert solver.n_used == solver.projected.data.shape[1]
+    X = views.dense_rows(agent._unit.singles, np.arange(count), D)
+    A_hat = sp.csr_matrix(tuple(agent._graph.adjacency)[::-1], shape=(count, count)).toarray()
+    weights, targets = agent._weights.data[:count], agent._targets.data[:count]
+    if agent._answers is not None and not agent.one_right_arm:
+        targets = targets - agent._answers.means.data
+    features = [F * solver.scales.data[:count, v, None] for v, F in enumerate(unscaled(A_hat, X, solver.n_used))]
+    expected = oracle.solutions(features, weights, targets, agent.ridge)
+    np.testing.assert_allclose(solver._theta.data.reshape(expected.shape), expected, atol=1e-4)
+    of_distances = [agent._fourier._features.data[:count].astype(float)]
+    expected = oracle.solutions(of_distances, weights, targets, agent.ridge)
+    np.testing.assert_allclose(agent._fourier._theta.data, expected, atol=1e-4)
+
+
+def unscaled(A_hat, X, n_views):
+    return [np.linalg.matrix_power(A_hat, v) @ X for v in range(n_views)]
+
+
+def test_arms_whose_weights_differ_everywhere_are_solved_by_conjugate_gradients(monkeypatch):
+    monkeypatch.setattr(cg_solver, "MANY_ARMS", 2)
+    agent = start()
+    run(agent, 20)
+    assert agent._solver._solve_directly()
+    count = agent._unit.count
+    agent._weights.data[:count] = np.random.default_rng(0).random((count, K))
+    monkeypatch.setattr(cg_solver, "CG_STEPS", 0)  # as if these took next to nothing
+    assert not agent._solver._solve_directly()
 
 
 def test_a_context_with_zeros_is_scored_by_features_too(monkeypatch):
     monkeypatch.setattr(cg_solver, "MANY_ARMS", 2)
     agent = start()
-    monkeypatch.setattr(cg_solver, "MANY_ARMS", 1000)  # published by features, decided on as before
+    monkeypatch.setattr(cg_solver.CGSolver, "_has_many_arms", lambda _: False)
+    other = start()
+    assert (agent._solver.by_features, other._solver.by_features) == (True, False)
     x = np.zeros(D)
     x[3] = 1.0
-    other = taciturn.ViewUCB(arms=K, scaling="none")
-    other.warm_start(*contexts(K))
     np.testing.assert_allclose(agent.decide(x).scores, other.decide(x).scores, atol=2e-3)
 
 

@@ -87,6 +87,14 @@ SHAPES = {
         {"answered": 2100, "labelled": 16, "decided": 3},
         {"max_nodes": 2000, "refit_growth": 0.3},
     ),
+    "views of many arms and features": (
+        "viewucb",
+        600,
+        500,
+        20,
+        {"answered": 1000, "labelled": 200, "decided": 3},
+        {"max_nodes": 1300, "refit_growth": 0.3},
+    ),
     "widths of many features": (
         "viewucb",
         30,

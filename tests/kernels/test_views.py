@@ -72,9 +72,9 @@ def test_scores_equal_those_of_dense_features(seed, V):
     operands = views.Operands(adjacency, views.rows_of(contexts), scales.astype(np.float32))
     scores = views.predict(operands, theta)
     np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-4)
-    projected = views.spmm(contexts, theta)
+    projected = views.by_view(views.spmm(contexts, theta), V)
     for node in range(len(X)):
-        one = views.project(adjacency, projected, node, V) * scales[node][:, None]
+        one = views.project(adjacency, projected, np.arange(len(X)), node, V) * scales[node][:, None]
         np.testing.assert_allclose(one.ravel(), expected[node], rtol=1e-3, atol=1e-4)
 
 
@@ -85,6 +85,17 @@ def test_the_reach_of_a_node_is_its_row_of_the_powers_of_the_adjacency(seed, hop
     powers = sum((np.linalg.matrix_power(A_hat, h) for h in range(1, hops + 1)), np.zeros_like(A_hat))
     for node in range(len(X)):
         np.testing.assert_allclose(views.reach(adjacency, node, hops), powers[node], rtol=1e-4, atol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, rows=st.integers(0, 9))
+def test_smoothed_values_are_weighted_means_with_a_prior(seed, rows):
+    rng = np.random.default_rng(seed)
+    shares, chosen = rng.random(rows).astype(np.float32), rng.integers(12, size=rows)
+    weights, values = (rng.random((2, 12, 5)) * rng.choice([0.0, 1e-40, 1.0, 1e15], (2, 12, 5))).astype(np.float32)
+    m, z = shares[:, None].astype(float) * weights[chosen], values[chosen].astype(float)
+    expected = (m * z).sum(axis=0) / (m.sum(axis=0) + 0.2)
+    np.testing.assert_allclose(views.smoothed(shares, chosen, weights, values, 0.2), expected, rtol=1e-5, atol=1e-25)
 
 
 def solve(adjacency, contexts, scales, weights, targets, ridge, theta, steps):

@@ -10,6 +10,7 @@ together by conjugate gradients (Hestenes and Stiefel 1952), one step per call, 
 product with all features of view v is one sparse product with X and v sparse products with Â (T, T).
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,14 +155,20 @@ def dense_rows(matrix: CSR, rows: NDArray[np.int64], dimension: int) -> Singles:
 
 def stored(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Features:
     """The features at some nodes."""
+    found = np.empty((of.scales.shape[1], len(nodes), dimension), np.float32)
+    for v, features in enumerate(each_view(of, nodes, dimension)):
+        found[v] = features
+    return Features(found)
+
+
+def each_view(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Iterator[Singles]:
+    """The features at some nodes (N, D) of one view after the other."""
     count, views = of.scales.shape
     averaged = dense_rows(of.contexts.sparse, np.arange(count), dimension)
-    found = np.empty((views, len(nodes), dimension), np.float32)
     for v in range(views):
         if v > 0:
             averaged = spmm(of.adjacency, averaged)
-        found[v] = averaged[nodes] * of.scales[nodes, v, None]
-    return Features(found)
+        yield averaged[nodes] * of.scales[nodes, v, None]
 
 
 def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
@@ -445,12 +452,12 @@ def reach(adjacency: CSR, node: int, hops: int) -> Singles:
 
 
 @fast_kernel
-def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Singles:
-    """Return ``(Â^v X θ_vk)_node`` (V, K) from ``projected = X θ`` (T, V·K); not scaled to unit length.
+def project(adjacency: CSR, projected: Singles, rows: NDArray[np.int64], node: int, views: int) -> Singles:
+    """Return ``(Â^v X θ_vk)_node`` (V, K); not scaled to unit length.
 
-    Row `node` of Â^v is kept as in `_unit_scales`.
+    ``X θ`` are the `rows` (T,) of ``projected`` (N, ≥ V, K). Row `node` of Â^v is kept as in `_unit_scales`.
     """
-    count, arms = projected.shape[0], projected.shape[1] // views
+    count, arms = rows.shape[0], projected.shape[2]
     row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
     support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
     row[node], support[0], size = 1.0, node, 1
@@ -461,9 +468,25 @@ def project(adjacency: CSR, projected: Singles, node: int, views: int) -> Single
             row, next_row = next_row, row
             support, next_support = next_support, support
         for a in range(size):
+            weight, of_row = row[support[a]], projected[rows[support[a]], v]
             for k in range(arms):
-                scores[v, k] += row[support[a]] * projected[support[a], v * arms + k]
+                scores[v, k] += weight * of_row[k]
     return scores
+
+
+@kernel
+def smoothed(shares: Singles, rows: NDArray[np.int64], weights: Singles, values: Singles, prior: float) -> Singles:
+    """Return ``Σ_j a_j m_jk z_jk / (Σ_j a_j m_jk + c)`` (K,) for shares a (N,) of `rows` (N,) of m and z (T, K)."""
+    above, below = np.zeros(weights.shape[1], np.float32), np.zeros(weights.shape[1], np.float32)
+    for j in range(rows.shape[0]):
+        share, of_row, value = shares[j], weights[rows[j]], values[rows[j]]
+        for k in range(above.shape[0]):
+            weight = share * of_row[k]
+            above[k] += weight * value[k]
+            below[k] += weight
+    for k in range(above.shape[0]):
+        above[k] /= below[k] + np.float32(prior)
+    return above
 
 
 def combine(view_scores: Singles, beta: NDArray[np.float64], bias: NDArray[np.float64], *, exclusive: bool) -> Any:

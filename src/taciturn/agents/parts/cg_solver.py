@@ -13,7 +13,7 @@ from taciturn.agents.parts.unit_rows import UnitRows
 from taciturn.agents.table import NodeTable, grown
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
-from taciturn.kernels import views
+from taciturn.kernels import shared_ridge, views
 from taciturn.kernels.adjacency import Neighborhood
 
 CG_STEPS = 4
@@ -128,12 +128,12 @@ class CGSolver(Part):
         used, members = slice(self.n_used), near.members
         if self.by_features:
             rows = views.dense_rows(self._contexts.singles, members, self._contexts.n_features)
-            features = views.project(near.adjacency, np.tile(rows, self.n_used), 0, self.n_used)
+            rows = np.tile(rows[:, None], (1, self.n_used, 1))
+            features = views.project(near.adjacency, rows, np.arange(len(members)), 0, self.n_used)
             for v, f in enumerate(features):
                 scores[v] = f @ self.unit_theta.data[:, v]
         else:
-            projected = self.projected.data[members, used].reshape(len(members), -1)
-            scores[used] = views.project(near.adjacency, projected, 0, self.n_used)
+            scores[used] = views.project(near.adjacency, self.projected.data, members, 0, self.n_used)
         scores[used] *= self.scales.data[node, used, None]
         return scores
 
@@ -181,9 +181,12 @@ class CGSolver(Part):
         elif self._stage < first_cg:
             self._preparations[self._stage - 1]()
         elif self._stage == first_cg:
-            self._begin()
-            if self._fourier is not None:
-                self._fourier.begin()
+            if self._solve_directly():
+                self._stage += CG_STEPS
+            else:
+                self._begin()
+                if self._fourier is not None:
+                    self._fourier.begin()
         elif self._cg is not None and self._stage <= first_cg + CG_STEPS:
             self._step(self._cg)
             if self._fourier is not None:
@@ -192,6 +195,28 @@ class CGSolver(Part):
             self._publish()
             return
         self._stage += 1
+
+    def _solve_directly(self) -> bool:
+        """Solve all regressions exactly where that takes less, with many arms and few features; whether it was done."""
+        n_features, n_arms = self._contexts.n_features, self._theta.data.shape[2]
+        if not self.has_more_arms:
+            return False
+        self._contexts.hold()
+        known = self._known()
+        weights = self._weights.data[known]
+        shared = shared_ridge.shared(weights)
+        if shared_ridge.products(shared, n_features) > 2.0 * (CG_STEPS + 1) * len(known) * n_features * n_arms:
+            return False
+        targets = self._targets.data[known]
+        if self._means is not None:
+            targets -= self._means.data.astype(np.float32)
+        weighted = shared_ridge.weighted(targets, weights)
+        del targets, weights  # nothing else holds them, and they are large
+        for v, features in enumerate(views.each_view(self._operands(), known, n_features)):
+            self._theta.data[:, v] = shared_ridge.solution(features, shared, weighted, self._ridge).T
+        if self._fourier is not None:
+            self._fourier.solve_directly(known, shared, weighted)
+        return True
 
     def _begin(self) -> None:
         """Start conjugate gradients from the last solution."""
@@ -288,15 +313,23 @@ class CGSolver(Part):
 
     def _has_many_arms(self) -> bool:
         """Whether features of contexts are fewer numbers than scores, which are made of most of them anyway."""
-        count, n_features, n_arms = self._contexts.count, self._contexts.n_features, self._theta.data.shape[2]
-        return n_arms >= max(MANY_ARMS, n_features) and self._contexts.n_entries * 2 >= count * n_features
+        return self.has_more_arms and self._contexts.n_entries * 2 >= self._contexts.count * self._contexts.n_features
+
+    @property
+    def has_more_arms(self) -> bool:
+        """Whether there are many arms, and no fewer than features."""
+        return bool(self._theta.data.shape[2] >= max(MANY_ARMS, self._contexts.n_features))
+
+    def _known(self) -> NDArray[np.int64]:
+        """The contexts that have a target."""
+        return np.flatnonzero(self._rows_of(self._weights).any(axis=1))
 
     def _equations(self) -> tuple[views.Operands | views.Features, NDArray[np.int64] | slice]:
         """The features that the regressions are on, and of which contexts they are."""
         if not self._has_many_arms():
             return self._operands(), slice(self._contexts.count)
         self._contexts.hold()
-        known = np.flatnonzero(self._rows_of(self._weights).any(axis=1))
+        known = self._known()
         return views.stored(self._operands(), known, self._contexts.n_features), known
 
     def _rows_of(self, column: Array) -> NDArray[np.float32]:
@@ -348,20 +381,29 @@ class CGSolver(Part):
         return super().nbytes(sizes) + 8.0 * sizes.features * self._n_views * sizes.arms
 
     def working_nbytes(self, sizes: Sizes) -> float:
-        """The most of a step of conjugate gradients for a piece of the arms.
+        """The most of a step of conjugate gradients for a piece of the arms, or of a direct solution.
 
-        It is the scores (T, V·A) with those of all views but the first before and after a hop, or the scores with a
-        gradient (D, V·A), or two of these; copies of θ, residuals and directions where a piece is not all; and the
-        features of all views where they are stored.
+        The first is the scores (T, V·A) with those of all views but the first before and after a hop, or the scores
+        with a gradient (D, V·A), or two of these; copies of θ, residuals and directions where a piece is not all; and
+        the features of all views where they are stored.
         """
         n_views, piece = self._n_views, views.pieces(sizes.arms, sizes.nodes * self._n_views)[0]
         arm_columns = 4.0 * float(piece.stop)
         scores, gradient = arm_columns * sizes.nodes * n_views, arm_columns * sizes.features * n_views
         hopping = scores + 2.0 * arm_columns * sizes.nodes * (n_views - 1)
         copied = 3.0 * gradient if arm_columns < 4.0 * sizes.arms else 0.0
-        is_stored = sizes.arms >= max(MANY_ARMS, sizes.features)
-        features = 4.0 * sizes.features * sizes.nodes * (n_views + 2) * is_stored
-        return max(hopping, scores + gradient, 2.0 * gradient) + copied + features
+        if sizes.arms < max(MANY_ARMS, sizes.features):
+            return max(hopping, scores + gradient, 2.0 * gradient) + copied
+        features = 4.0 * sizes.features * sizes.nodes * (n_views + 2)
+        by_steps = max(hopping, scores + gradient, 2.0 * gradient) + copied + features
+        return max(by_steps, self._direct_nbytes(sizes))
+
+    def _direct_nbytes(self, sizes: Sizes) -> float:
+        """Bytes of a direct solution: weights and targets, and their products; or these and one view, with its θ."""
+        of_nodes, of_arms = 4.0 * sizes.nodes, 4.0 * sizes.arms
+        return max(
+            3.0 * of_nodes * sizes.arms, of_nodes * (sizes.arms + 3.0 * sizes.features) + 6.0 * of_arms * sizes.features
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Conjugate gradients too; scales and projections are in the table."""

@@ -10,6 +10,7 @@ from taciturn.agents.parts.part import Array, Part, Sizes, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.features.scale import Change
 from taciturn.kernels import fourier
+from taciturn.kernels.shared_ridge import SharedWeights, Weighted, solution
 
 Singles = NDArray[np.float32]
 
@@ -161,6 +162,11 @@ class FourierView(Part):
             r -= alpha * Ap
             p *= np.divide((r * r).sum(axis=0), norm2, out=np.zeros_like(norm2), where=norm2 > 0)
             p += r
+
+    def solve_directly(self, known: NDArray[np.int64], weights: SharedWeights, targets: Weighted) -> None:
+        """θ for the contexts that have targets, their weights and targets."""
+        features = fourier.taken(self._features.data, known)
+        self._theta.data[...] = solution(features, weights, targets, self._ridge).T
 
     def publish(self) -> None:
         """Use the solved θ, at unit length, for scoring from now on."""

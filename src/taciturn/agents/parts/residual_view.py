@@ -44,9 +44,7 @@ class ResidualView(Part):
     def scores(self, near: Neighborhood) -> Singles:
         """The scores (K,) of the first of the members, which has no target yet."""
         reach = views.reach(near.adjacency, 0, self._hops)
-        weights = reach[:, None] * self._weights.data[near.members]  # (M, K)
-        residuals = (weights * self._residuals.data[near.members]).sum(axis=0)
-        return np.asarray(residuals / (weights.sum(axis=0) + PRIOR), np.float32)
+        return views.smoothed(reach, near.members, self._weights.data, self._residuals.data, PRIOR)
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Residuals, which the table has loaded, are from −1 to 1."""
