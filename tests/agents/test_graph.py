@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 
 import taciturn
 from oracles import knn as oracle
+from taciturn.agents.parts import cg_solver
+from taciturn.agents.parts import graph as graph_module
 from taciturn.agents.parts import neighbor_lists as module
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import views
+from taciturn.kernels.adjacency import heaviest
+from taciturn.kernels.csr import CSR
 
 K = 3
 FEATURES = 6
@@ -207,3 +211,120 @@ def test_an_agent_that_evicts_decides_as_its_file_does(forget, tmp_path):
         )
         for held in (agent, other):
             held.feedback(one.id, step % 2)
+
+
+def hub(monkeypatch, others=40):
+    """A graph of rows that all have the first one among their nearest, and hardly another in common."""
+    monkeypatch.setattr(graph_module, "MANY", 8)
+    held = Held(16)
+    held.store.n_features = others
+    held.add(np.zeros(others), None)
+    rng = np.random.default_rng(0)
+    for i in range(others):  # orthogonal, but for a little
+        held.add(np.eye(others)[i] + 0.01 * rng.random(others), None)
+    assert len(row_of(held.graph.adjacency, 0)[0]) > others // 2
+    return held
+
+
+def test_edges_that_are_all_followed_are_those_of_the_whole_graph(monkeypatch):
+    held = hub(monkeypatch)
+    exact = held.graph.around(7, 3)
+    held.graph.measure_degrees()
+    found = held.graph.around(7, 3, 40)
+    np.testing.assert_array_equal(found.members, exact.members)
+    np.testing.assert_array_equal(found.adjacency.columns, exact.adjacency.columns)
+    np.testing.assert_allclose(found.adjacency.values, exact.adjacency.values, rtol=1e-6)
+
+
+def test_few_edges_of_a_row_that_is_near_to_all_are_followed(monkeypatch):
+    held = hub(monkeypatch)
+    whole = held.graph.adjacency
+    held.graph.measure_degrees()
+    near = held.graph.around(0, 2, 5)
+    assert len(row_of(near.adjacency, 0)[0]) <= 1 + K + 5
+    assert len(near.members) < 40
+    for m, member in enumerate(near.members[: 1 + K + 5]):
+        columns, values = row_of(near.adjacency, m)
+        known = dict(zip(*row_of(whole, member), strict=True))
+        assert near.members[columns][0] == member
+        assert len(columns) > K - 1, "its own nearest are followed, unless these list it"
+        for column, value in zip(near.members[columns], values, strict=True):
+            np.testing.assert_allclose(value, known[column], rtol=1e-6)
+    np.testing.assert_array_equal(held.graph.around(0, 2).members, steps_in_order(whole, 0, 2))
+
+
+def steps_in_order(csr, node, steps):
+    """The nodes up to so many steps from one, in the order in which they are reached."""
+    reached, first = [node], 0
+    for _ in range(steps):
+        last = len(reached)
+        for i in reached[first:last]:
+            reached += [int(other) for other in row_of(csr, i)[0] if other not in reached]
+        first = last
+    return reached
+
+
+def test_kept_degrees_follow_evictions_and_files(monkeypatch):
+    held = hub(monkeypatch)
+    held.graph.measure_degrees()
+    held.add(np.ones(40), None)  # its degree is made
+    before = held.graph.around(41, 3, 5)
+    held.reload()
+    for one, other in zip(before.adjacency, held.graph.around(41, 3, 5).adjacency, strict=True):
+        np.testing.assert_array_equal(one, other)
+    degrees = held.graph._degrees
+    held.keep(np.arange(2, 42))
+    np.testing.assert_array_equal(held.graph._degrees, degrees[2:])
+    held.keep(np.arange(35, 40))
+    held.graph.measure_degrees()
+    assert len(held.graph._degrees) == 0, "few rows are followed all"
+
+
+def test_decisions_among_many_contexts_follow_few_edges_and_resume(monkeypatch, tmp_path):
+    monkeypatch.setattr(graph_module, "MANY", 64)
+    rng, agent = np.random.default_rng(0), taciturn.ViewUCB(arms=3, seed=1)
+    for step in range(200):
+        decision = agent.decide(rng.normal(size=30))
+        agent.feedback(decision.id, None if step % 3 else float(step % 2))
+    assert len(agent._graph._degrees) > 150
+    whole, few = agent._graph.around(199, 3), agent._graph.around(199, 3, 1)
+    assert len(few.adjacency.columns) < len(whole.adjacency.columns)
+    agent.save(tmp_path / "agent")
+    other = taciturn.load(tmp_path / "agent")
+    for x in rng.normal(size=(20, 30)):
+        np.testing.assert_array_equal(agent.decide(x).scores, other.decide(x).scores)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), most=st.integers(1, 12))
+def test_the_heaviest_entries_of_each_row_are_kept(seed, most):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 10, rng.integers(1, 20))
+    indptr, size = np.concatenate([[0], np.cumsum(lengths)]), int(lengths.sum())
+    values = rng.choice([0.0, 1e-40, 0.25, 0.5, 1.0], size).astype(np.float32)
+    whole = CSR(indptr, rng.integers(0, 99, size).astype(np.int32), values)
+    found = heaviest(whole, most)
+    for i in range(len(lengths)):
+        columns, values = row_of(whole, i)
+        kept = sorted(sorted(range(len(values)), key=lambda a, row=values: (-row[a], a))[:most])
+        np.testing.assert_array_equal(row_of(found, i)[0], columns[kept])
+        np.testing.assert_array_equal(row_of(found, i)[1], values[kept])
+
+
+def test_scales_of_many_contexts_are_near_those_over_all_edges(monkeypatch):
+    monkeypatch.setattr(graph_module, "MANY", 64)
+    rng, agent = np.random.default_rng(0), taciturn.ViewUCB(arms=3, seed=1)
+    for x in rng.random((300, 40)) * (rng.random((300, 40)) < 0.1):
+        agent.decide(x)
+    solver, whole = agent._solver, agent._graph.adjacency
+    agent._graph.measure_degrees()
+    monkeypatch.setattr(cg_solver, "FOLLOWED", 4)
+    assert len(agent._graph.shortened(4).columns) < len(whole.columns)
+    solver.after_warm_start()
+    everything = np.arange(300)
+    exact = views.unit_scales(whole, agent._unit.rows, everything, everything, 4, agent._unit.n_features)
+    used = slice(solver.n_used)
+    ratios = solver.scales.data[:300, used] / exact[:, used]
+    assert (ratios[:, 0] == 1).all()
+    assert 1.0 <= np.median(ratios[:, 1:]) < 1.2
+    assert (ratios >= 1 - 1e-5).all(), "fewer entries are shorter"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.answers import Answers
-from taciturn.agents.parts.cg_solver import CGSolver
+from taciturn.agents.parts.cg_solver import FOLLOWED, CGSolver
 from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
@@ -233,7 +233,7 @@ class ViewUCB(BaseAgent):
 
     def _score(self, node: int) -> Scores:
         solver, contexts = self._solver, self._unit
-        near = self._graph.around(node, self.hops)
+        near = self._graph.around(node, self.hops, FOLLOWED)
         of = near.adjacency, *contexts.at(near.members), np.zeros(1, np.int64)
         scales = solver.scales.data[node]
         scales[: solver.n_used] = views.unit_scales(*of, solver.n_used, contexts.n_features)

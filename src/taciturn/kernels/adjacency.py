@@ -159,6 +159,8 @@ class Links(NamedTuple):
     following: Columns  # (S·k,)
     first_edge: Ints  # (size,): likewise the given edges of each node: 2e is the source of edge e, 2e + 1 its target
     following_edge: Ints  # (2E,)
+    most: int  # of the entries that list an index, the first so many count
+    degrees: NDArray[np.float32]  # of some first nodes, where they are known; those of the others are made
 
 
 class _Edges(NamedTuple):
@@ -187,10 +189,11 @@ def _most_edges(graph: Graph, links: Links, node: int) -> int:
     size, slot = 0, int(links.slots[node])
     if slot >= 0:
         size += graph.k
-        entry = links.first[slot]
-        while entry >= 0:
-            size += 1
+        entry, listing = links.first[slot], 0
+        while entry >= 0 and listing < links.most:
+            listing += 1
             entry = links.following[entry]
+        size += listing
     end = links.first_edge[node]
     while end >= 0:
         size += 1
@@ -203,7 +206,7 @@ def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -
     """Write a node's edges behind the first `size`, in the order of Â, and return how many there are then."""
     slot, k = int(links.slots[node]), min(graph.k, graph.nodes.shape[0] - 1)
     if slot >= 0:
-        entry, listed = links.first[slot], 0
+        entry, listed, listing = links.first[slot], 0, 0
         while entry >= 0 or listed < k:
             # Those with a lower index that list it come first, then its own list, then the others.
             i = entry // graph.k  # −1 where there is no entry
@@ -215,7 +218,8 @@ def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -
             else:
                 owner, place = i, _place_of(graph.neighbors, k, i, slot)
                 counts = i < slot or _place_of(graph.neighbors, k, slot, i) < 0
-                entry = links.following[entry]
+                listing += 1
+                entry = links.following[entry] if listing < links.most else -1
             if counts:
                 edges.others[size], edges.own[size] = graph.nodes[i], belongs
                 edges.weights[size] = _similarity(graph.distances[owner, place], links.sigma)
@@ -234,7 +238,8 @@ def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -
 def neighborhood(graph: Graph, links: Links, node: int, steps: int, number: Columns) -> Neighborhood:
     """Return the rows of Â that are less than `steps` from a node: row by row what `normalized_adjacency` returns.
 
-    It costs what the neighborhood does. ``number`` (size,) is −1 everywhere, and is again on return.
+    Where `links` bound the entries that count, rows are shorter. It costs what the neighborhood does. ``number``
+    (size,) is −1 everywhere, and is again on return.
     """
     edges = _Edges(np.empty(1024, np.int32), np.empty(1024), np.empty(1024, np.bool_))
     starts, members = np.empty(257, np.int64), np.empty(256, np.int64)
@@ -259,6 +264,9 @@ def neighborhood(graph: Graph, links: Links, node: int, steps: int, number: Colu
             starts[inner] = p
     scales = np.empty(n_members)
     for m in range(n_members):
+        if members[m] < links.degrees.shape[0]:
+            scales[m] = 1.0 / np.sqrt(np.float64(links.degrees[members[m]]))
+            continue
         first, stop = p, p
         if m < inner:
             first, stop = starts[m], starts[m + 1]
@@ -307,3 +315,16 @@ def link_edges(first: Ints, last: Ints, following: Ints, sources: Columns, targe
             else:
                 following[last[node]] = end
             last[node] = end
+
+
+def heaviest(matrix: CSR, most: int) -> CSR:
+    """Return a matrix with at most so many entries in a row: the largest, the first among equals, in their order."""
+    indptr, columns, values = matrix
+    lengths = np.diff(indptr)
+    if lengths.max(initial=0) <= most:
+        return matrix
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    order = np.lexsort((-values, rows))  # within each row
+    kept = np.sort(order[np.arange(len(order)) - indptr[rows] < most])
+    shorter = np.concatenate([[0], np.cumsum(np.minimum(lengths, most))])
+    return CSR(shorter, columns[kept], values[kept])

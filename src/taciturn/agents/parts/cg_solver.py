@@ -48,6 +48,11 @@ STALE_SHARE, STALE_SHARE_OF_MANY, MANY = 10, 2, 4096
 contexts, by 1/2: each has its own scale from its own decision, and to follow the neighborhoods of all takes long."""
 
 
+FOLLOWED = 16
+"""Among thousands of contexts a decision follows no more than so many edges to contexts that have one among their
+nearest, beside those to its own: some contexts are near to thousands of others, each of which counts little then."""
+
+
 class CGSolver(Part):
     """θ (D, V, K) of V views and K arms; see `kernels.views` for what is minimized.
 
@@ -266,10 +271,8 @@ class CGSolver(Part):
             self.scales.data[:count, : self.n_used] = views.all_unit_scales(self._graph.adjacency, dense, self.n_used)
         else:
             nodes = np.arange(self._scaled_to, stop)
-            of = self._graph.adjacency, *self._contexts.at(np.arange(count))
-            self.scales.data[nodes, : self.n_used] = views.unit_scales(
-                *of, nodes, self.n_used, self._contexts.n_features
-            )
+            of = self._graph.shortened(FOLLOWED), *self._contexts.at(np.arange(count)), nodes
+            self.scales.data[nodes, : self.n_used] = views.unit_scales(*of, self.n_used, self._contexts.n_features)
         self._scaled_to = stop if stop < count else 0
         if self._scaled_to == 0:
             self._scaled_at = count
@@ -285,6 +288,7 @@ class CGSolver(Part):
         self._project()
         if self._fourier is not None:
             self._fourier.publish()
+        self._graph.measure_degrees()
         self._stage, self._cg, self.solved_at = 0, None, self._contexts.count
 
     def _project(self) -> None:

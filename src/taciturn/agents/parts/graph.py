@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.neighbor_index import NeighborIndex
 from taciturn.agents.parts.neighbor_lists import NeighborLists
-from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, require
+from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.features.scale import Change
 from taciturn.kernels import adjacency
@@ -16,7 +16,7 @@ from taciturn.kernels.adjacency import Graph, Links, Neighborhood
 from taciturn.kernels.csr import CSR
 
 MANY = 4096
-"""From so many rows without given neighbors on there is an index for them."""
+"""From so many rows without given neighbors on there is an index for them; and of so many rows, degrees are kept."""
 
 
 class NodeGraph(Part):
@@ -49,6 +49,7 @@ class NodeGraph(Part):
         self._following = self._edges.column("following", np.int64, 2, fill=-1)
         self._sums = np.full(1, np.nan)  # of the distances to the k-th neighbors, by blocks; NaN where they changed
         self._adjacency: CSR | None = None
+        self._degrees = np.zeros(0, np.float32)  # of the first rows, as they were when they were measured
 
     def add(self, node: int, neighbors: list[int] | None) -> None:
         """Let a row join, with the edges given or else with its nearest neighbors."""
@@ -89,12 +90,29 @@ class NodeGraph(Part):
             self._adjacency = adjacency.normalized_adjacency(self._edges_of_all())
         return self._adjacency
 
-    def around(self, node: int, steps: int) -> Neighborhood:
-        """The rows of ``Â`` less than `steps` from a node, bit for bit; the node is the first of the members."""
+    def shortened(self, most: int) -> CSR:
+        """``Â`` with about as many entries in a row as `around` follows, if degrees are kept; else all of it."""
+        return adjacency.heaviest(self.adjacency, 1 + self._k + most) if len(self._degrees) else self.adjacency
+
+    def measure_degrees(self) -> None:
+        """Keep the degrees as they are now, if there are many rows, for `around` to follow some edges only."""
+        self._degrees = self._degrees[:0]
+        if self._n_nodes >= MANY:
+            indptr, _, values = self.adjacency
+            self._degrees = (1.0 / values[indptr[:-1]]).astype(np.float32)  # of the diagonal of Â
+
+    def around(self, node: int, steps: int, most: int | None = None) -> Neighborhood:
+        """The rows of ``Â`` less than `steps` from a node, bit for bit; the node is the first of the members.
+
+        Among many rows some are near to thousands. If `most` is given and degrees are kept, these are taken, and of the
+        rows that have another among their nearest the first so many count, beside its own nearest.
+        """
         lists, reverse = self._near.lists, self._near.reverse
         sigma = adjacency.bandwidth(lists.distances, self._k, self._near.count, self._sums)
         edges = self._first_edge.data, self._following.data.reshape(-1)
-        links = Links(sigma, self._slot_of.data, reverse.first, reverse.following, *edges)
+        bounded = most is not None and len(self._degrees) > 0
+        bounds = (most, self._degrees) if bounded else (self._n_nodes, self._degrees[:0])
+        links = Links(sigma, self._slot_of.data, reverse.first, reverse.following, *edges, *bounds)
         return adjacency.neighborhood(self._edges_of_all(), links, node, steps, self._number.data)
 
     def _edges_of_all(self) -> Graph:
@@ -144,6 +162,7 @@ class NodeGraph(Part):
         both = (self._sources.data >= 0) & (self._targets.data >= 0)
         self._edges.keep(np.flatnonzero(both[: self._edges.count]))
         self._by_node.keep(nodes)
+        self._degrees = self._degrees[nodes[nodes < len(self._degrees)]]
         if self._index is None:
             self._near.refill(self._near.keep(node_now))
         else:
@@ -162,8 +181,8 @@ class NodeGraph(Part):
         self._forget_all_sums()
 
     def rescale(self, change: Change) -> None:
-        """Distances are those of the moved rows."""
-        self._adjacency = None
+        """Distances are those of the moved rows; degrees are not known before they are measured again."""
+        self._adjacency, self._degrees = None, self._degrees[:0]
         if self._index is None:
             self._near.rescale()
         else:
@@ -175,6 +194,7 @@ class NodeGraph(Part):
         edges = sizes._replace(nodes=self._expected_edges(sizes))
         adjacency = 8.0 * (self._expected_nonzeros(sizes) + sizes.nodes)
         held = self._near.nbytes(sizes) + self._by_node.nbytes(sizes) + self._edges.nbytes(edges) + adjacency
+        held += 4.0 * sizes.nodes * (sizes.nodes >= MANY)
         many = self._near.count * sizes.nodes // max(self._n_nodes, 1) >= MANY
         return held + NeighborIndex(self._contexts, self._near).nbytes(sizes) if many else held
 
@@ -191,11 +211,11 @@ class NodeGraph(Part):
         return (1 + 2 * self._k) * sizes.nodes + 2 * self._expected_edges(sizes)
 
     def state_dict(self) -> dict[str, Any]:
-        """Slots with their neighbors, edges, and the index; Â and what is held for each node are made from these."""
+        """Slots with their neighbors, edges, degrees and the index; Â and what else a node has are made from these."""
         edges = self._edges.state_dict()
         del edges["following"]
         index = None if self._index is None else self._index.state_dict()
-        return {"slots": self._near.state_dict(), "edges": edges, "index": index}
+        return {"slots": self._near.state_dict(), "edges": edges, "index": index, "degrees": self._degrees}
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take them over: slots and edges name nodes."""
@@ -205,6 +225,10 @@ class NodeGraph(Part):
         if index is not None:
             self._index = NeighborIndex(self._contexts, self._near)
             self._index.load_state_dict(index, n_nodes)
+        degrees = state.get("degrees", np.zeros(0, np.float32))  # a file of before has none
+        require(is_array(degrees, np.float32, -1) and len(degrees) <= n_nodes, "degrees do not fit")
+        require(((degrees >= 1.0) & np.isfinite(degrees)).all(), "degrees are not sound")
+        self._degrees = degrees
         count = len(edges["sources"])
         self._edges.load_state_dict(edges | {"following": np.zeros((count, 2), np.int64)}, 0, count)
         require(in_range(edges["sources"], 0, n_nodes) and in_range(edges["targets"], 0, n_nodes), "edges do not fit")
