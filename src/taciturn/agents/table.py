@@ -45,8 +45,10 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
         return array
     shape = with_spare(length), *array.shape[1:]
     # Pages of zeros come from the system when they are first written, not all at once.
-    longer = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
+    longer = np.zeros(shape, array.dtype) if fill == 0 else np.empty(shape, array.dtype)
     longer[: len(array)] = array
+    if fill != 0:
+        longer[len(array) :] = fill
     return longer
 
 

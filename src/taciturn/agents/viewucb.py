@@ -37,8 +37,8 @@ MANY = 1000
 MANY_PRODUCTS = 2**19
 """Where the scores of one context take more multiplications, the regressions are solved as much less often."""
 
-DIRECT_SHARE = 0.25
-"""Regressions that are solved directly, on all features, take about this share of the time of conjugate gradients."""
+DIRECT_SHARE = 0.5
+"""Where regressions are solved directly, on all features, multiplications count half: matrices are multiplied."""
 
 GRAPH_TRUST, FOURIER_TRUST, RESIDUAL_TRUST = 15.0, 2.0, 2.0
 """The first weights of all views over the graph together, of the view by distances, which knows nothing of words, and
