@@ -101,7 +101,7 @@ class NeighborLists:
         """Let a row join, compared with all others; returns the slots whose k nearest have changed."""
         slot = self._append(node)
         if self._contexts.dense_singles is not None:
-            changes = wide_neighbors.insert(self.lists, self._contexts, self.nodes, self._recorded)
+            changes = wide_neighbors.insert(self.lists, self._contexts, self.nodes, self.k)
             if changes is not None:
                 return self._follow(changes)
         index = self._up_to_date_postings(slot)
@@ -155,7 +155,7 @@ class NeighborLists:
     def refill(self, short: Ints) -> None:
         """Find the nearest of some slots anew, among all others."""
         if len(short) and wide_neighbors.refill(self.lists, self._contexts, self.nodes, short):
-            self._reverse_later()
+            self._nearest_reversed.forget()
         elif len(short):
             rows = self._contexts.rows
             short = knn.equal_rows_together(rows, self.nodes, short)
