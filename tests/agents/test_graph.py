@@ -171,15 +171,16 @@ def test_scores_over_the_neighborhood_are_those_over_the_whole_graph(sparse):
     for _ in range(80):
         held.add(POOLS["sparse" if sparse else "dense"](rng), None)
     projected = rng.random((80, 4, 2)).astype(np.float32)
+    rows, everything = held.store.rows, np.arange(held.store.count)
     for node in (0, 40, 79):
         near = held.graph.around(node, 3)
-        rows, everything = held.store.rows, np.arange(held.store.count)
-        part = views.unit_scales(near.adjacency, rows, near.members, np.zeros(1, np.int64), 4, FEATURES)
-        whole = views.unit_scales(held.graph.adjacency, rows, everything, np.array([node]), 4, FEATURES)
-        np.testing.assert_array_equal(part, whole)
-        scores = views.project(near.adjacency, projected, near.members, 0, 4)
-        of_whole = views.project(held.graph.adjacency, projected, everything, node, 4)
-        np.testing.assert_array_equal(scores, of_whole)
+        part = views.walk(near.adjacency, rows, near.members, 0, 3, 4, FEATURES)
+        whole = views.walk(held.graph.adjacency, rows, everything, node, 3, 4, FEATURES)
+        np.testing.assert_array_equal(part.scales, whole.scales)
+        np.testing.assert_array_equal(part.weights, whole.weights[:, near.members])
+        assert (np.count_nonzero(whole.weights, axis=1) == np.count_nonzero(part.weights, axis=1)).all()
+        scores = views.project(part.weights, projected, near.members)
+        np.testing.assert_allclose(scores, views.project(whole.weights, projected, everything), rtol=1e-5)
 
 
 def test_one_eviction_takes_few_contexts_however_many_are_held():

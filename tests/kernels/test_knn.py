@@ -10,8 +10,9 @@ from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import knn
-from taciturn.kernels.adjacency import Graph, normalized_adjacency
+from taciturn.kernels.adjacency import BLOCK, Graph, bandwidth, normalized_adjacency
 from taciturn.kernels.csr import CSR
+from taciturn.kernels.reverse import Reverse, reverse_all
 
 
 def stored(X):
@@ -71,9 +72,34 @@ def assert_exact(lists, X, k):
 
 def adjacency(lists, rows, k=None):
     """Return Â (T, T) of the first len(rows) nodes, in their order, as a dense array; node i is row ``rows[i]``."""
-    no_edges, k = np.zeros(0, np.int32), k or lists.neighbors.shape[1]
-    graph = Graph(lists.neighbors, lists.distances, k, rows, no_edges, no_edges, len(rows))
-    return dense(normalized_adjacency(graph), len(rows))[np.ix_(rows, rows)]
+    k = k or lists.neighbors.shape[1]
+    return dense(normalized_adjacency(graph_of(lists.neighbors, lists.distances, k, rows)), len(rows))[
+        np.ix_(rows, rows)
+    ]
+
+
+def graph_of(neighbors, distances, k, nodes):
+    """The graph of lists of neighbors whose nodes are all that there are, without given edges."""
+    count, edges, no_ends = len(nodes), np.zeros(0, np.int32), np.zeros(0, np.int64)
+    reverse = Reverse(*(np.full(size, -1, np.int32) for size in [count * k] * 3 + [count] * 2))
+    reverse_all(reverse, neighbors, k, count)
+    sigma = bandwidth(distances, k, count, np.full(count // BLOCK + 1, np.nan))
+    slots = np.full(count, -1, np.int32)
+    slots[nodes] = np.arange(count)
+    return Graph(
+        neighbors,
+        distances,
+        k,
+        sigma,
+        nodes,
+        slots,
+        reverse.first,
+        reverse.following,
+        edges,
+        edges,
+        np.full(count, -1),
+        no_ends,
+    )
 
 
 def dense(csr, count):

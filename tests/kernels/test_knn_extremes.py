@@ -8,19 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taciturn
-from kernels.test_knn import assert_exact, dense, grow, insert_all, recomputed
+from kernels.test_knn import assert_exact, dense, empty_lists, graph_of, grow, insert_all, recomputed
 from oracles import knn as oracle
-from taciturn.kernels.adjacency import Graph, normalized_adjacency
+from taciturn.kernels import knn
+from taciturn.kernels.adjacency import normalized_adjacency
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.knn import _squared_distance
 
-NO_EDGES = np.zeros(0, np.int32)
 MAGNITUDES = [0.0, 5e-324, 1e-310, 3e-162, 1e-161, 7e-160, 1e-155, 1e-150, 1.0, 1e15]
 
 
 def adjacency(neighbors, distances):
     nodes = np.arange(len(neighbors), dtype=np.int32)
-    return normalized_adjacency(Graph(neighbors, distances, distances.shape[1], nodes, NO_EDGES, NO_EDGES, len(nodes)))
+    return normalized_adjacency(graph_of(neighbors, distances, distances.shape[1], nodes))
 
 
 @st.composite
@@ -86,6 +85,14 @@ def test_agents_decide_on_contexts_that_differ_by_denormal_squares(method):
         agent.feedback(decision.id, float(decision.arm == 0))
 
 
+def distance(rows):
+    """The squared distance of two rows."""
+    lists = empty_lists(2, 1)
+    knn.offer(lists, rows, np.arange(2, dtype=np.int32), 1, np.zeros(1, np.int64))
+    assert lists.distances[0, 0] == lists.distances[1, 0]
+    return lists.distances[0, 0]
+
+
 @given(
     st.integers(1, 40),
     st.lists(st.sampled_from([1e-310, 1e-160, 0.1, 1.0, -3.0, 1e15, -1e150]), min_size=1, max_size=5),
@@ -95,6 +102,6 @@ def test_distances_of_rows_without_zeros_are_those_of_sparse_ones_to_the_bit(wid
     X = rng.normal(size=(2, width)) * rng.choice(sizes, (2, width))
     X[X == 0] = 1.0
     indptr, columns = np.array([0, width, 2 * width]), np.tile(np.arange(width, dtype=np.int32), 2)
-    found = _squared_distance(CSR(indptr, columns, X.ravel()), 0, 1)
-    assert found == _squared_distance(CSR(indptr, columns + np.int32(1), X.ravel()), 0, 1)
+    found = distance(CSR(indptr, columns, X.ravel()))
+    assert found == distance(CSR(indptr, columns + np.int32(1), X.ravel()))
     assert found == pytest.approx(((X[0] - X[1]) ** 2).sum())

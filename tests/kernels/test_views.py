@@ -72,19 +72,24 @@ def test_scores_equal_those_of_dense_features(seed, V):
     operands = views.Operands(adjacency, views.rows_of(contexts), scales.astype(np.float32))
     scores = views.predict(operands, theta)
     np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-4)
-    projected = views.by_view(views.spmm(contexts, theta), V)
+    projected, members = views.by_view(views.spmm(contexts, theta), V), np.arange(len(X))
     for node in range(len(X)):
-        one = views.project(adjacency, projected, np.arange(len(X)), node, V) * scales[node][:, None]
+        walk = views.walk(adjacency, contexts, members, node, V - 1, V, X.shape[1])
+        one = views.project(walk.weights, projected, members) * scales[node][:, None]
         np.testing.assert_allclose(one.ravel(), expected[node], rtol=1e-3, atol=1e-4)
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=seeds, hops=st.integers(0, 4))
-def test_the_reach_of_a_node_is_its_row_of_the_powers_of_the_adjacency(seed, hops):
-    adjacency, _, A_hat, X, *_ = problem(seed)
-    powers = sum((np.linalg.matrix_power(A_hat, h) for h in range(1, hops + 1)), np.zeros_like(A_hat))
-    for node in range(len(X)):
-        np.testing.assert_allclose(views.reach(adjacency, node, hops), powers[node], rtol=1e-4, atol=1e-6)
+@given(seed=seeds, hops=st.integers(0, 4), V=st.integers(1, 5))
+def test_the_walk_from_a_node_is_its_row_of_each_power_of_the_adjacency(seed, hops, V):
+    adjacency, contexts, A_hat, X, *_ = problem(seed)
+    members = np.arange(len(X))
+    powers, V = np.stack([np.linalg.matrix_power(A_hat, h) for h in range(hops + 1)]), min(V, hops + 1)
+    expected = views.unit_scales(adjacency, contexts, members, members, V, X.shape[1])
+    for node in members:
+        found = views.walk(adjacency, contexts, members, node, hops, V, X.shape[1])
+        np.testing.assert_allclose(found.weights, powers[:, node], rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(found.scales, expected[node])
 
 
 @settings(max_examples=40, deadline=None)

@@ -234,16 +234,16 @@ class ViewUCB(BaseAgent):
     def _score(self, node: int) -> Scores:
         solver, contexts = self._solver, self._unit
         near = self._graph.around(node, self.hops, FOLLOWED)
-        of = near.adjacency, *contexts.at(near.members), np.zeros(1, np.int64)
-        scales = solver.scales.data[node]
-        scales[: solver.n_used] = views.unit_scales(*of, solver.n_used, contexts.n_features)
+        of = near.adjacency, *contexts.at(near.members), 0
+        walk = views.walk(*of, self.hops, solver.n_used, contexts.n_features)
+        solver.scales.data[node, : solver.n_used] = walk.scales
         if not self._solver.deferred and self._is_refit_due(node):
             solver.solve()
-        s = solver.scores(node, near)
+        s = solver.scores(node, near.members, walk)
         if self._fourier is not None:
             s = np.concatenate([s, self._fourier.scores(node)[None]])
         if self._residuals is not None:
-            s = np.concatenate([s, self._residuals.scores(near)[None]])
+            s = np.concatenate([s, self._residuals.scores(near.members, walk)[None]])
         np.clip(s, -1.0, 1.0, out=s)  # cosines, but for rounding and for scales that are a little older than the graph
         self._view_scores.data[node] = s
         return self._view_weights.probabilities(s), self._widths(node, s)

@@ -6,38 +6,51 @@ by a given edge of weight 1. 𝒟 is the diagonal of row sums of A.
 
 An edge between nearest neighbors belongs to the lower index if both list each other, and else to the one that lists the
 other. A row of Â has the diagonal first, then the edges by the index they belong to, those of one index in the order of
-its list, and then the given edges. Degrees are summed in that order. So both kernels here return the same bits.
+its list, and then the given edges. Degrees are summed in that order. One kernel makes all rows and those of a
+neighborhood, so that these have the same bits.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.jit import kernel
+from taciturn.kernels.jit import inner_kernel, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
-
-SMALLEST_NORMAL = 2.0**-1022
-"""Below it numbers are denormal, and their inverse may be infinite."""
+Index = int | np.int64
 
 BLOCK = 1024
 """The mean distance is summed by blocks of so many nodes: an insertion changes few of them."""
 
+FEW_ENTRIES = 2**13
+"""There is room for so many entries of a neighborhood, where nobody knows better."""
+
+
+UNBOUNDED = 2**62
+NO_DEGREES = np.zeros(0, np.float32)
+
 
 class Graph(NamedTuple):
-    """Nodes 0 … size−1, of which `nodes` are connected to their nearest among these."""
+    """Nodes 0 … size−1, of which S, one for each index, are connected to their nearest among these."""
 
-    neighbors: Columns  # (S, ≥ k): the indices in `nodes` of the nearest, nearest first
+    neighbors: Columns  # (S, ≥ k): the indices of the nearest, nearest first
     distances: Floats  # (S, ≥ k): squared
     k: int
+    sigma: float  # see `bandwidth`
     nodes: Columns  # (S,): rising
+    slots: Columns  # (size,): the index of each node in `nodes`, or −1
+    first: Columns  # (S,): of the entries that list each index; see `reverse.Reverse`
+    following: Columns  # (S·k,)
     sources: Columns  # (E,): the ends of the given edges
     targets: Columns  # (E,)
-    size: int
+    first_edge: Ints  # (size,): of the given edges of each node: 2e is the source of edge e, 2e + 1 its target
+    following_edge: Ints  # (2E,)
+    most: int = UNBOUNDED  # of the entries that list an index, the first so many count
+    degrees: NDArray[np.float32] = NO_DEGREES  # of some first nodes, where they are known; those of the others are made
 
 
 class Neighborhood(NamedTuple):
@@ -47,7 +60,6 @@ class Neighborhood(NamedTuple):
     adjacency: CSR  # (M, M): the rows of those that are fewer steps away, in the order of Â; the others are empty
 
 
-@kernel
 def bandwidth(distances: Floats, k: int, count: int, sums: Floats) -> float:
     """Return σ: the mean distance to the k-th neighbor, or to the last of all others while there are fewer than k.
 
@@ -56,30 +68,15 @@ def bandwidth(distances: Floats, k: int, count: int, sums: Floats) -> float:
     k = min(k, count - 1)
     if k < 1:
         return 0.0
-    total = 0.0
-    for first in range(0, count, BLOCK):
-        block = first // BLOCK
-        if np.isnan(sums[block]):
-            sums[block] = 0.0
-            for i in range(first, min(first + BLOCK, count)):
-                sums[block] += np.sqrt(distances[i, k - 1])
-        total += sums[block]
-    return total / count
+    sums = sums[: -(-count // BLOCK)]
+    for block in np.flatnonzero(np.isnan(sums)):
+        last = min((block + 1) * BLOCK, count)
+        sums[block] = np.sqrt(distances[block * BLOCK : last, k - 1]).sum()
+    return float(sums.sum()) / count
 
 
-@kernel
-def _similarity(distance: float, sigma: float) -> float:
-    """Return ``exp(−distance / σ²)`` of a squared distance, or 1 if σ is 0; never NaN."""
-    if sigma == 0.0:
-        return 1.0
-    if sigma * sigma >= SMALLEST_NORMAL:
-        return float(np.exp(-distance * (1.0 / (sigma * sigma))))
-    ratio = np.sqrt(distance) / sigma  # a denormal σ² has lost its digits, and 1/σ² may be infinite
-    return float(np.exp(-ratio * ratio))
-
-
-@kernel
-def _place_of(neighbors: Columns, k: int, i: int, j: int) -> int:
+@inner_kernel
+def _place_of(neighbors: Columns, k: int, i: Index, j: Index) -> int:
     """Return the place of j among the first k neighbors of i, or −1."""
     for a in range(k):
         if neighbors[i, a] == j:
@@ -88,224 +85,144 @@ def _place_of(neighbors: Columns, k: int, i: int, j: int) -> int:
 
 
 @kernel
-def _connect(
-    columns: Columns, values: NDArray[np.float32], next_slot: Ints, i: int, j: int, weight: float, scales: Floats
-) -> None:
-    """Append the edge between i and j to both rows of Â, at ``next_slot`` (T,), which advances."""
-    value = weight * scales[i] * scales[j]
-    columns[next_slot[i]] = j
-    values[next_slot[i]] = value
-    next_slot[i] += 1
-    columns[next_slot[j]] = i
-    values[next_slot[j]] = value
-    next_slot[j] += 1
+def _make_rows(
+    neighbors: Columns,
+    distances: Floats,
+    k: int,
+    sigma: float,
+    nodes: Columns,
+    slots: Columns,
+    first: Columns,
+    following: Columns,
+    sources: Columns,
+    targets: Columns,
+    first_edge: Ints,
+    following_edge: Ints,
+    most: int,
+    degrees: NDArray[np.float32],
+    members: Ints,
+    size: int,
+    steps: int,
+    number: Columns,
+    scales: Floats,
+    indptr: Ints,
+    columns: Columns,
+    weights: Floats,
+    values: NDArray[np.float32],
+) -> int:
+    """Write the rows of Â less than `steps` from some nodes, with columns renumbered.
+
+    Arguments, after the fields of a `Graph` with σ above 0:
+        members: the nodes to start with, and then all that are up to `steps` away, in the order in which they are met.
+        size: how many nodes to start with.
+        steps: how far to go.
+        number: the place of each node among the members, −1 of all others; afterwards too.
+        scales: (𝒟+I)^(−1/2) of each member.
+        indptr: where the row of each member begins; those that are `steps` away have an empty one.
+        columns, weights, values: the entries of the rows, of A + I and of Â.
+
+    Returns how many members there are, or −1 if there is no room for all entries; what was written is void then.
+    """
+    m, start, listing, scale = 0, 0, min(k, nodes.shape[0] - 1), 1.0 / sigma
+    for step in range(steps + 1):
+        reached = size
+        while m < reached:
+            indptr[m], node = start, members[m]
+            if step == steps and node < degrees.shape[0]:
+                scales[m] = 1.0 / np.sqrt(np.float64(degrees[node]))
+                m += 1
+                continue
+            slot = np.int64(slots[node])  # indices are all of one type: `_place_of` is compiled once
+            end, listed, entry, listers = first_edge[node], listing, np.int64(-1), 0
+            if slot >= 0:
+                listed, entry = 0, np.int64(first[slot])
+            stop, degree, other, weight = start, 0.0, node, 1.0  # the diagonal comes first
+            while other >= 0:
+                if stop >= columns.shape[0]:
+                    return -1
+                columns[stop], weights[stop] = other, weight
+                degree += weight
+                stop += 1
+                other = -1
+                while other < 0 and (entry >= 0 or listed < listing):
+                    # Those with a lower index that list it come first, then its own list, then the others.
+                    if listed < listing and (entry < 0 or entry > slot * k):
+                        owner, place, i = slot, listed, np.int64(neighbors[slot, listed])
+                        counts = i > slot or _place_of(neighbors, listing, i, slot) < 0
+                        listed += 1
+                    else:
+                        owner = i = entry // k
+                        place = _place_of(neighbors, listing, i, slot)
+                        counts = i < slot or _place_of(neighbors, listing, slot, i) < 0
+                        listers += 1
+                        entry = np.int64(following[entry]) if listers < most else np.int64(-1)
+                    if counts:
+                        other, weight = int(nodes[i]), np.exp(-distances[owner, place] * scale * scale)
+                if other < 0 <= end:
+                    other, weight = int(sources[end // 2] if end % 2 else targets[end // 2]), 1.0
+                    end = following_edge[end]
+            if node < degrees.shape[0]:
+                degree = np.float64(degrees[node])
+            scales[m] = 1.0 / np.sqrt(degree)
+            if step < steps:
+                while start < stop:
+                    other = int(columns[start])
+                    if number[other] < 0:
+                        number[other], members[size] = size, other
+                        size += 1
+                    columns[start] = number[other]
+                    start += 1
+            m += 1
+    indptr[m] = start
+    for row in range(m):
+        for p in range(indptr[row], indptr[row + 1]):
+            values[p] = weights[p] * (scales[row] * scales[columns[p]])
+    return size
 
 
-@kernel
+def _rows_from(graph: Graph, nodes: Ints, steps: int, number: Columns, room: int) -> Neighborhood | None:
+    """The rows of Â less than `steps` from some nodes, which have their ``number``; None if there are more entries."""
+    size = min(room, len(number)) + 1
+    members, scales, indptr = np.empty(size, np.int64), np.empty(size), np.empty(size + 1, np.int64)
+    columns, weights, values = np.empty(room, np.int32), np.empty(room), np.empty(room, np.float32)
+    members[: len(nodes)] = nodes
+    graph = graph._replace(sigma=graph.sigma or 1.0)  # all listed pairs coincide if it is 0
+    of_rows = indptr, columns, weights, values
+    size = _make_rows(*graph, members, len(nodes), steps, number, scales, *of_rows)
+    if size < 0:
+        return None
+    for array in (columns, values):
+        array.resize(indptr[size], refcheck=False)  # which gives memory back, where a copy would take more
+    return Neighborhood(members[:size].copy(), CSR(indptr[: size + 1].copy(), columns, values))
+
+
 def normalized_adjacency(graph: Graph) -> CSR:
     """Return Â (size, size)."""
-    neighbors, nodes, count = graph.neighbors, graph.nodes, graph.size
-    n_nodes = nodes.shape[0]
-    k = max(min(graph.k, n_nodes - 1), 0)
-    sums = np.empty(n_nodes // BLOCK + 1)
-    for block in range(sums.shape[0]):
-        sums[block] = np.nan
-    sigma = bandwidth(graph.distances, k, n_nodes, sums)
-    weights = np.empty((n_nodes, k))
-    degrees, indptr = np.empty(count), np.empty(count + 1, np.int64)
-    indptr[0] = 0
-    for i in range(count):
-        degrees[i], indptr[i + 1] = 1.0, 0
-    for i in range(n_nodes):
-        for a in range(k):
-            j = int(neighbors[i, a])
-            if j < i and _place_of(neighbors, k, j, i) >= 0:
-                weights[i, a] = -1.0  # the edge belongs to j
-                continue
-            weights[i, a] = _similarity(graph.distances[i, a], sigma)
-            degrees[nodes[i]] += weights[i, a]
-            degrees[nodes[j]] += weights[i, a]
-            indptr[nodes[i] + 1] += 1
-            indptr[nodes[j] + 1] += 1
-    for e in range(graph.sources.shape[0]):
-        for end in (graph.sources[e], graph.targets[e]):
-            degrees[end] += 1.0
-            indptr[end + 1] += 1
-    for i in range(count):
-        indptr[i + 1] += indptr[i] + 1
-    columns = np.empty(indptr[count], np.int32)
-    values = np.empty(indptr[count], np.float32)
-    scales, next_slot = np.empty(count), np.empty(count, np.int64)
-    for i in range(count):
-        scales[i] = 1.0 / np.sqrt(degrees[i])
-        columns[indptr[i]] = i
-        values[indptr[i]] = scales[i] * scales[i]
-        next_slot[i] = indptr[i] + 1
-    for i in range(n_nodes):
-        for a in range(k):
-            if weights[i, a] >= 0.0:
-                _connect(columns, values, next_slot, nodes[i], nodes[neighbors[i, a]], weights[i, a], scales)
-    for e in range(graph.sources.shape[0]):
-        _connect(columns, values, next_slot, graph.sources[e], graph.targets[e], 1.0, scales)
-    return CSR(indptr, columns, values)
+    count = len(graph.slots)
+    room = count + 2 * (graph.k * len(graph.nodes) + len(graph.sources))
+    everything = _rows_from(graph, np.arange(count), 1, np.arange(count, dtype=np.int32), room)
+    return cast("Neighborhood", everything).adjacency
 
 
-class Links(NamedTuple):
-    """What the rows of a graph need beside the lists."""
-
-    sigma: float
-    slots: Columns  # (size,): the index in `nodes` of each node, or −1
-    first: Columns  # (S,): of the entries that list each index; see `reverse.Reverse`
-    following: Columns  # (S·k,)
-    first_edge: Ints  # (size,): likewise the given edges of each node: 2e is the source of edge e, 2e + 1 its target
-    following_edge: Ints  # (2E,)
-    most: int  # of the entries that list an index, the first so many count
-    degrees: NDArray[np.float32]  # of some first nodes, where they are known; those of the others are made
-
-
-class _Edges(NamedTuple):
-    """Edges of the nodes that were reached, one after the other, in arrays with room for more."""
-
-    others: Columns  # the other end
-    weights: Floats
-    own: NDArray[np.bool_]  # whether the edge belongs to the node
-
-
-@kernel
-def _with_room(edges: _Edges, size: int, more: int) -> _Edges:
-    """Return the edges, in longer arrays if there is not enough room behind the first `size` of them."""
-    if size + more <= edges.others.shape[0]:
-        return edges
-    room = 2 * (size + more)
-    longer = _Edges(np.empty(room, np.int32), np.empty(room), np.empty(room, np.bool_))
-    for e in range(size):
-        longer.others[e], longer.weights[e], longer.own[e] = edges.others[e], edges.weights[e], edges.own[e]
-    return longer
-
-
-@kernel
-def _most_edges(graph: Graph, links: Links, node: int) -> int:
-    """Return how many edges a node has at most."""
-    size, slot = 0, int(links.slots[node])
-    if slot >= 0:
-        size += graph.k
-        entry, listing = links.first[slot], 0
-        while entry >= 0 and listing < links.most:
-            listing += 1
-            entry = links.following[entry]
-        size += listing
-    end = links.first_edge[node]
-    while end >= 0:
-        size += 1
-        end = links.following_edge[end]
-    return size
-
-
-@kernel
-def _edges_of(graph: Graph, links: Links, node: int, edges: _Edges, size: int) -> int:
-    """Write a node's edges behind the first `size`, in the order of Â, and return how many there are then."""
-    slot, k = int(links.slots[node]), min(graph.k, graph.nodes.shape[0] - 1)
-    if slot >= 0:
-        entry, listed, listing = links.first[slot], 0, 0
-        while entry >= 0 or listed < k:
-            # Those with a lower index that list it come first, then its own list, then the others.
-            i = entry // graph.k  # −1 where there is no entry
-            belongs = listed < k and (entry < 0 or i > slot)
-            if belongs:
-                i = int(graph.neighbors[slot, listed])
-                owner, place, counts = slot, listed, i > slot or _place_of(graph.neighbors, k, i, slot) < 0
-                listed += 1
-            else:
-                owner, place = i, _place_of(graph.neighbors, k, i, slot)
-                counts = i < slot or _place_of(graph.neighbors, k, slot, i) < 0
-                listing += 1
-                entry = links.following[entry] if listing < links.most else -1
-            if counts:
-                edges.others[size], edges.own[size] = graph.nodes[i], belongs
-                edges.weights[size] = _similarity(graph.distances[owner, place], links.sigma)
-                size += 1
-    end = links.first_edge[node]
-    while end >= 0:
-        is_source = end % 2 == 0
-        edges.others[size] = graph.targets[end // 2] if is_source else graph.sources[end // 2]
-        edges.weights[size], edges.own[size] = 1.0, is_source
-        size += 1
-        end = links.following_edge[end]
-    return size
-
-
-@kernel
-def neighborhood(graph: Graph, links: Links, node: int, steps: int, number: Columns) -> Neighborhood:
+def neighborhood(graph: Graph, node: int, steps: int, number: Columns, room: int = FEW_ENTRIES) -> Neighborhood:
     """Return the rows of Â that are less than `steps` from a node: row by row what `normalized_adjacency` returns.
 
-    Where `links` bound the entries that count, rows are shorter. It costs what the neighborhood does. ``number``
-    (size,) is −1 everywhere, and is again on return.
+    Where the graph bounds the entries that count, rows are shorter. It costs what the neighborhood does. ``number``
+    (size,) is −1 everywhere, and is again on return. A neighborhood of more entries than there is `room` for is made
+    again, with room for four times as many.
     """
-    edges = _Edges(np.empty(1024, np.int32), np.empty(1024), np.empty(1024, np.bool_))
-    starts, members = np.empty(257, np.int64), np.empty(256, np.int64)
-    starts[0], members[0], number[node] = 0, node, 0
-    n_members, inner = 1, 0
-    p = starts[0]  # a plain 0 would be compiled for once more, as a constant
-    for _ in range(steps):
-        reached = n_members
-        while inner < reached:
-            more = _most_edges(graph, links, members[inner])
-            edges = _with_room(edges, p, more)
-            if n_members + more >= members.shape[0]:  # as many new members at most
-                members, starts = _twice(members, n_members + more), _twice(starts, n_members + more)
-            stop = _edges_of(graph, links, members[inner], edges, p)
-            for a in range(p, stop):
-                if number[edges.others[a]] < 0:
-                    number[edges.others[a]] = n_members
-                    members[n_members] = edges.others[a]
-                    n_members += 1
-            p = stop
-            inner += 1
-            starts[inner] = p
-    scales = np.empty(n_members)
-    for m in range(n_members):
-        if members[m] < links.degrees.shape[0]:
-            scales[m] = 1.0 / np.sqrt(np.float64(links.degrees[members[m]]))
-            continue
-        first, stop = p, p
-        if m < inner:
-            first, stop = starts[m], starts[m + 1]
-        else:
-            edges = _with_room(edges, p, _most_edges(graph, links, members[m]))
-            stop = _edges_of(graph, links, members[m], edges, p)
-        degree = 1.0
-        for a in range(first, stop):
-            degree += edges.weights[a]
-        scales[m] = 1.0 / np.sqrt(degree)
-    indptr, kept = np.empty(n_members + 1, np.int64), np.empty(n_members, np.int64)
-    columns, values = np.empty(p + inner, np.int32), np.empty(p + inner, np.float32)
-    for m in range(inner):
-        slot = starts[m] + m  # the edges before it, and a diagonal each
-        indptr[m], columns[slot], values[slot] = slot, m, scales[m] * scales[m]
-        for a in range(starts[m], starts[m + 1]):
-            other = number[edges.others[a]]
-            source, target = (m, other) if edges.own[a] else (other, m)
-            columns[a + m + 1], values[a + m + 1] = other, edges.weights[a] * scales[source] * scales[target]
-    for m in range(inner, n_members + 1):
-        indptr[m] = p + inner
-    for m in range(n_members):
-        number[members[m]] = -1
-        kept[m] = members[m]
-    return Neighborhood(kept, CSR(indptr, columns, values))
-
-
-@kernel
-def _twice(array: Ints, size: int) -> Ints:
-    """Return an array in one with room for twice as many entries as `size`."""
-    longer = np.empty(2 * size + 1, np.int64)
-    for i in range(array.shape[0]):
-        longer[i] = array[i]
-    return longer
+    found = None
+    while found is None:
+        number[node] = 0
+        found = _rows_from(graph, np.array([node]), steps, number, room)
+        number[slice(None) if found is None else found.members] = -1
+        room *= 4
+    return found
 
 
 @kernel
 def link_edges(first: Ints, last: Ints, following: Ints, sources: Columns, targets: Columns, start: int) -> None:
-    """Append the ends of the given edges from `start` on to those of their nodes; see `Links`."""
+    """Append the ends of the given edges from `start` on to those of their nodes; see `Graph`."""
     for e in range(start, sources.shape[0]):
         for end in range(2 * e, 2 * e + 2):
             node = sources[e] if end == 2 * e else targets[e]

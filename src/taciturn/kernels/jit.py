@@ -40,6 +40,11 @@ def kernel(function: Function) -> Function:
     return cast("Function", numba.njit(**options(function))(function))
 
 
+def inner_kernel(function: Function) -> Function:
+    """As `kernel`, of a function that only kernels call: what Python would call it by is not compiled."""
+    return cast("Function", numba.njit(**options(function) | {"no_cpython_wrapper": True})(function))
+
+
 def fast_kernel(function: Function) -> Function:
     """Compile with fused multiply-add and reordered sums, which vectorize; NaN and infinity keep their meaning."""
     flags = {"contract", "reassoc", "nsz"}

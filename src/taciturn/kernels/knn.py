@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.jit import fast_kernel, kernel
+from taciturn.kernels.jit import fast_kernel, inner_kernel, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,14 +50,13 @@ class Lists(NamedTuple):
     norms2: Floats
 
 
-@kernel
-def _squared_distance(rows: CSR, i: int, j: int) -> float:
+@inner_kernel
+def _squared_distance(indptr: Ints, columns: Columns, values: Floats, i: int, j: int) -> float:
     """Return ``‖x_i − x_j‖²`` of the rows i and j.
 
     Squared differences are summed in the order of the columns, so nothing cancels far from the origin, equal rows have
     distance exactly 0, and equal rows have exactly the same distance to any third.
     """
-    indptr, columns, values = rows
     total = 0.0
     p, p_stop = indptr[i], indptr[i + 1]
     q, q_stop = indptr[j], indptr[j + 1]
@@ -118,59 +117,76 @@ def postings(rows: CSR, nodes: Columns, dimension: int) -> Postings:
 
 
 @fast_kernel
-def _dot_products(rows: CSR, nodes: Columns, inverted: Postings, node: int, stop: int) -> Floats:
-    """Return ``xᵀz`` (stop,) of one node with the nodes 0 … stop−1; the order of summation is not fixed."""
-    indptr, columns, values = rows
-    dimension, indexed = inverted.starts.shape[0] - 1, inverted.numbers.shape[0]
-    row = np.zeros(dimension)
-    by_number = np.zeros(inverted.size)
+def _dot_products(
+    indptr: Ints,
+    columns: Columns,
+    values: Floats,
+    nodes: Columns,
+    node: int,
+    numbers: Columns,
+    starts: Ints,
+    members: Columns,
+    indexed: Floats,
+    row: Floats,
+    by_number: Floats,
+    products: Floats,
+) -> None:
+    """Write ``xᵀz`` of one node with the nodes 0, 1, …; the order of summation is not fixed.
+
+    Rows are ``indptr, columns, values``, and `Postings` are ``numbers, starts, members, indexed``. ``row`` (D,) and
+    ``by_number`` (size of the postings,) are zero.
+    """
     for p in range(indptr[nodes[node]], indptr[nodes[node] + 1]):
         c, value = columns[p], values[p]
         row[c] = value
-        for q in range(inverted.starts[c], inverted.starts[c + 1]):
-            by_number[inverted.members[q]] += value * inverted.values[q]
-    products = np.empty(stop)
-    for i in range(indexed):
-        products[i] = by_number[inverted.numbers[i]]
-    for i in range(indexed, stop):
+        for q in range(starts[c], starts[c + 1]):
+            by_number[members[q]] += value * indexed[q]
+    for i in range(numbers.shape[0]):
+        products[i] = by_number[numbers[i]]
+    for i in range(numbers.shape[0], products.shape[0]):
         first, last = indptr[nodes[i]], indptr[nodes[i] + 1]
         product = 0.0
-        if last - first == dimension:  # a full row: its values are in the order of the columns
-            other = values[first:last]
-            for c in range(dimension):
+        if last - first == row.shape[0]:  # a full row: its values are in the order of the columns
+            other = values[first:last]  # an index that cannot be negative, so that this loop is vectorized
+            for c in range(row.shape[0]):
                 product += other[c] * row[c]
         else:
             for p in range(first, last):
                 product += values[p] * row[columns[p]]
         products[i] = product
-    return products
 
 
-@kernel
-def _place(neighbors: Columns, distances: Floats, size: int, candidate: int, distance: float) -> None:
-    """Insert a candidate into a sorted list of `size` entries, after equal distances; the last drops out of a full one.
-
-    A full list must have a last distance above that of the candidate.
-    """
-    slot = min(size, distances.shape[0] - 1)
-    while slot > 0 and distance < distances[slot - 1]:
-        distances[slot] = distances[slot - 1]
-        neighbors[slot] = neighbors[slot - 1]
-        slot -= 1
-    distances[slot] = distance
-    neighbors[slot] = candidate
+def _distances(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> tuple[Floats, Floats]:
+    """About ``‖x − z‖²`` of the last node and each before it, by their products, and how far off that can be."""
+    new, products, dimension = len(nodes) - 1, np.empty(len(nodes) - 1), len(inverted.starts) - 1
+    numbers, size, starts, members, values = inverted
+    buffers = np.zeros(dimension), np.zeros(size), products
+    _dot_products(*rows, nodes, new, numbers, starts, members, values, *buffers)
+    norms = lists.norms2[:new] + lists.norms2[new]
+    # No row has more entries than there are columns.
+    return norms - 2.0 * products, ROUNDING * (dimension + 5) * norms + UNDERFLOW
 
 
-@kernel
-def _add_candidate(lists: Lists, node: int, candidate: int, distance: float) -> None:
+@inner_kernel
+def _add_candidate(
+    neighbors: Columns, distances: Floats, known: Columns, reach: Floats, node: int, candidate: int, distance: float
+) -> None:
     """Add a candidate to a node's list if it is within its reach; its index must be above all in the list."""
-    if distance >= lists.reach[node]:
+    if distance >= reach[node]:
         return
-    width = lists.distances.shape[1]
-    _place(lists.neighbors[node], lists.distances[node], lists.known[node], candidate, distance)
-    lists.known[node] = min(lists.known[node] + 1, width)
-    if lists.known[node] == width:
-        lists.reach[node] = lists.distances[node, width - 1]
+    width, size = distances.shape[1], known[node]
+    slot = size
+    if size == width:  # the last drops out
+        slot -= 1
+    else:
+        known[node] = size + 1
+    while slot > 0 and distance < distances[node, slot - 1]:
+        distances[node, slot] = distances[node, slot - 1]
+        neighbors[node, slot] = neighbors[node, slot - 1]
+        slot -= 1
+    distances[node, slot], neighbors[node, slot] = distance, candidate
+    if known[node] == width:
+        reach[node] = distances[node, width - 1]
 
 
 class Changes(NamedTuple):
@@ -181,75 +197,95 @@ class Changes(NamedTuple):
 
 
 @kernel
-def _add_both(lists: Lists, rows: CSR, nodes: Columns, i: int, near: int, changes: Changes, size: int) -> int:
-    """Add a node and the last one to the lists of each other; returns `size`, one more if `changes` are."""
-    new = nodes.shape[0] - 1
-    exact = _squared_distance(rows, nodes[i], nodes[new])
-    _add_candidate(lists, new, i, exact)
-    if exact < lists.reach[i]:
-        if exact < lists.distances[i, near - 1]:
-            changes.nodes[size], changes.lost[size] = i, lists.neighbors[i, near - 1]
-            size += 1
-        _add_candidate(lists, i, new, exact)
+def _offer(
+    neighbors: Columns,
+    distances: Floats,
+    known: Columns,
+    reach: Floats,
+    indptr: Ints,
+    columns: Columns,
+    values: Floats,
+    nodes: Columns,
+    near: int,
+    candidates: Ints,
+    lost: Columns,
+) -> int:
+    """See `offer`; writes the changes to the first of `candidates` and `lost`, and returns how many there are."""
+    new, size = nodes.shape[0] - 1, 0
+    for c in range(candidates.shape[0]):
+        i = candidates[c]
+        if reach[i] == reach[new] == 0.0:  # both lists are full of equal rows
+            continue
+        exact = _squared_distance(indptr, columns, values, nodes[i], nodes[new])
+        _add_candidate(neighbors, distances, known, reach, new, i, exact)
+        if exact < reach[i]:
+            if exact < distances[i, near - 1]:
+                candidates[size], lost[size] = i, neighbors[i, near - 1]
+                size += 1
+            _add_candidate(neighbors, distances, known, reach, i, new, exact)
     return size
 
 
-@kernel
+def offer(lists: Lists, rows: CSR, nodes: Columns, near: int, candidates: Ints) -> Changes:
+    """As `insert`, but compare with the `candidates` only, which rise."""
+    _write_norm(lists, rows, nodes)
+    return _offer_to(lists, rows, nodes, near, candidates.copy())
+
+
+def _offer_to(lists: Lists, rows: CSR, nodes: Columns, near: int, candidates: Ints) -> Changes:
+    """See `offer`; `candidates` are overwritten."""
+    lost = np.empty(len(candidates), np.int32)
+    size = _offer(*lists[:4], *rows, nodes, near, candidates, lost)
+    return Changes(candidates[:size], lost[:size])
+
+
+def _write_norm(lists: Lists, rows: CSR, nodes: Columns) -> None:
+    """Write the squared norm of the last node."""
+    values = rows.values[rows.indptr[nodes[-1]] : rows.indptr[nodes[-1] + 1]]
+    lists.norms2[len(nodes) - 1] = values @ values
+
+
 def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, near: int) -> Changes:
     """Add the last of `nodes` to the graph: fill its list, and update those of the others where it is near enough.
 
     ``inverted`` may cover any first part of the nodes. Returns the changes among the first `near` of the lists.
     """
-    new = nodes.shape[0] - 1
-    size = min(new, 0)  # a plain 0 would be compiled for once more, as a constant
-    changes = Changes(np.empty(new, np.int64), np.empty(new, np.int32))
-    for p in range(rows.indptr[nodes[new]], rows.indptr[nodes[new] + 1]):
-        lists.norms2[new] += rows.values[p] * rows.values[p]
-    products = _dot_products(rows, nodes, inverted, new, new)
-    rounding_slack = ROUNDING * (inverted.starts.shape[0] + 4)  # no row has more entries than there are columns
-    for i in range(new):
-        norms = lists.norms2[i] + lists.norms2[new]
-        reach = max(lists.reach[i], lists.reach[new])
-        if reach > 0.0 and norms - 2.0 * products[i] - rounding_slack * norms - UNDERFLOW < reach:
-            size = _add_both(lists, rows, nodes, i, near, changes, size)
-    return Changes(changes.nodes[:size], changes.lost[:size])
-
-
-@kernel
-def offer(lists: Lists, rows: CSR, nodes: Columns, near: int, candidates: Ints) -> Changes:
-    """As `insert`, but compare with the `candidates` only, which rise."""
-    new = nodes.shape[0] - 1
-    size = min(new, 0)  # as in `insert`
-    changes = Changes(np.empty(candidates.shape[0], np.int64), np.empty(candidates.shape[0], np.int32))
-    for p in range(rows.indptr[nodes[new]], rows.indptr[nodes[new] + 1]):
-        lists.norms2[new] += rows.values[p] * rows.values[p]
-    for c in range(candidates.shape[0]):
-        size = _add_both(lists, rows, nodes, candidates[c], near, changes, size)
-    return Changes(changes.nodes[:size], changes.lost[:size])
+    new, width = len(nodes) - 1, lists.distances.shape[1]
+    _write_norm(lists, rows, nodes)
+    about, slack = _distances(lists, inverted, rows, nodes)
+    # So many others are no farther than this, rounding errors included, and only so many are in its list.
+    reach = np.partition(about + slack, width - 1)[width - 1] if new > width else np.inf
+    candidates = np.flatnonzero(~(about - slack > np.maximum(lists.reach[:new], reach)))  # also what overflowed
+    return _offer_to(lists, rows, nodes, near, candidates)
 
 
 @kernel
 def fill(lists: Lists, rows: CSR, nodes: Columns, node: int, candidates: Ints) -> None:
     """Fill the list of a node anew from the `candidates`, which rise; the node itself may be among them."""
-    lists.neighbors[node] = -1
-    lists.distances[node] = np.inf
-    lists.known[node] = 0
-    lists.reach[node] = np.inf
+    neighbors, distances, known, reach, _ = lists
+    indptr, columns, values = rows
+    neighbors[node] = -1
+    distances[node] = np.inf
+    known[node] = 0
+    reach[node] = np.inf
     for c in range(candidates.shape[0]):
         i = candidates[c]
         if i != node:
-            _add_candidate(lists, node, i, _squared_distance(rows, nodes[i], nodes[node]))
+            exact = _squared_distance(indptr, columns, values, nodes[i], nodes[node])
+            _add_candidate(neighbors, distances, known, reach, node, i, exact)
 
 
 @kernel
 def measure(lists: Lists, rows: CSR, nodes: Columns) -> None:
     """Write the squared norms of all nodes, and the distances to those in their lists, as `insert`."""
+    indptr, columns, values = rows
     for i in range(nodes.shape[0]):
         lists.norms2[i] = 0.0
-        for p in range(rows.indptr[nodes[i]], rows.indptr[nodes[i] + 1]):
-            lists.norms2[i] += rows.values[p] * rows.values[p]
+        for p in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
+            lists.norms2[i] += values[p] * values[p]
         for a in range(lists.known[i]):
-            lists.distances[i, a] = _squared_distance(rows, nodes[i], nodes[lists.neighbors[i, a]])
+            other = nodes[lists.neighbors[i, a]]
+            lists.distances[i, a] = _squared_distance(indptr, columns, values, nodes[i], other)
 
 
 @kernel
@@ -284,17 +320,19 @@ def remove(lists: Lists, index_now: Columns, count: int, k: int) -> Ints:
 @kernel
 def _nearest(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, node: int) -> tuple[Columns, Floats]:
     """Return the L+1 nodes nearest to one, itself among them, with distances; the lower index first among equals."""
+    (indptr, columns, values), (numbers, n_numbers, starts, members, indexed) = rows, inverted
     count, width = nodes.shape[0], min(lists.distances.shape[1] + 1, nodes.shape[0])
-    neighbors, distances = np.full(width, -1, np.int32), np.full(width, np.inf)
-    products = _dot_products(rows, nodes, inverted, node, count)
-    rounding_slack = ROUNDING * (inverted.starts.shape[0] + 4)
+    neighbors, distances = np.full((1, width), -1, np.int32), np.full((1, width), np.inf)
+    known, reach, products = np.zeros(1, np.int32), np.full(1, np.inf), np.empty(count)
+    row, by_number = np.zeros(starts.shape[0] - 1), np.zeros(n_numbers)
+    _dot_products(indptr, columns, values, nodes, node, numbers, starts, members, indexed, row, by_number, products)
+    only, rounding_slack = min(node, 0), ROUNDING * (starts.shape[0] + 4)  # a plain 0 would be compiled for once more
     for j in range(count):
         norms = lists.norms2[j] + lists.norms2[node]
-        if norms - 2.0 * products[j] - rounding_slack * norms - UNDERFLOW < distances[width - 1]:
-            exact = _squared_distance(rows, nodes[node], nodes[j])
-            if exact < distances[width - 1]:
-                _place(neighbors, distances, min(j, width), j, exact)
-    return neighbors, distances
+        if norms - 2.0 * products[j] - rounding_slack * norms - UNDERFLOW < reach[0]:
+            exact = _squared_distance(indptr, columns, values, nodes[node], nodes[j])
+            _add_candidate(neighbors, distances, known, reach, only, j, exact)
+    return neighbors[0], distances[0]
 
 
 @kernel

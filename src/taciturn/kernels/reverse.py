@@ -1,7 +1,7 @@
 """The lists of nearest neighbors reversed: who has each node among the first R of its list.
 
-Both kernels leave the same: `follow` goes along with an insertion, at the cost of what changed, and `reverse_all` makes
-everything from the lists.
+`follow` and `reverse_all` leave the same: the former goes along with an insertion, at the cost of what changed, and the
+latter makes everything from the lists.
 """
 
 from typing import NamedTuple
@@ -30,54 +30,54 @@ class Reverse(NamedTuple):
 
 
 @kernel
-def _append(reverse: Reverse, entry: int, target: int) -> None:
-    """Add an entry at the end of those of a target."""
-    last = reverse.last[target]
-    reverse.targets[entry] = target
-    reverse.following[entry] = -1
-    reverse.preceding[entry] = last
-    if last < 0:
-        reverse.first[target] = entry
-    else:
-        reverse.following[last] = entry
-    reverse.last[target] = entry
+def _follow(
+    targets: Columns,
+    following: Columns,
+    preceding: Columns,
+    first: Columns,
+    last: Columns,
+    neighbors: Columns,
+    near: int,
+    start: int,
+    stop: int,
+    changed: Ints,
+    lost: Columns,
+) -> None:
+    """See `follow`, of each node from `start` to `stop`; the arrays of a `Reverse` come first."""
+    for new in range(start, stop):
+        for e in range(near + changed.shape[0]):
+            entry, target = new * near + e, new
+            if e < near:
+                target = int(neighbors[new, e])
+                if target < 0:
+                    continue
+            else:
+                entry = changed[e - near] * near
+                while targets[entry] != lost[e - near]:
+                    entry += 1
+            old, before, after = targets[entry], preceding[entry], following[entry]
+            if old >= 0:  # it is taken out of those of its target
+                if before < 0:
+                    first[old] = after
+                else:
+                    following[before] = after
+                if after < 0:
+                    last[old] = before
+                else:
+                    preceding[after] = before
+            before = last[target]
+            targets[entry], following[entry], preceding[entry], last[target] = target, -1, before, entry
+            if before < 0:
+                first[target] = entry
+            else:
+                following[before] = entry
 
 
-@kernel
-def _take_out(reverse: Reverse, entry: int) -> None:
-    """Take an entry out of those of its target."""
-    target, before, after = reverse.targets[entry], reverse.preceding[entry], reverse.following[entry]
-    if before < 0:
-        reverse.first[target] = after
-    else:
-        reverse.following[before] = after
-    if after < 0:
-        reverse.last[target] = before
-    else:
-        reverse.preceding[after] = before
-
-
-@kernel
 def follow(reverse: Reverse, neighbors: Columns, near: int, new: int, changed: Ints, lost: Columns) -> None:
     """Follow the insertion of `new`, the last node; see `knn.Changes`. The first `near` of all lists are reversed."""
-    for a in range(near):
-        target = int(neighbors[new, a])
-        if target >= 0:
-            _append(reverse, new * near + a, target)
-    for c in range(changed.shape[0]):
-        entry = changed[c] * near
-        while reverse.targets[entry] != lost[c]:
-            entry += 1
-        if lost[c] >= 0:
-            _take_out(reverse, entry)
-        _append(reverse, entry, new)
+    _follow(*reverse, neighbors, near, new, new + 1, changed, lost)
 
 
-@kernel
 def reverse_all(reverse: Reverse, neighbors: Columns, near: int, count: int) -> None:
     """Reverse the lists of `count` nodes; everything in ``reverse`` is −1."""
-    for i in range(count):
-        for a in range(near):
-            target = int(neighbors[i, a])
-            if target >= 0:
-                _append(reverse, i * near + a, target)
+    _follow(*reverse, neighbors, near, 0, count, np.zeros(0, np.int64), np.zeros(0, np.int32))

@@ -57,45 +57,41 @@ def unit_values(indptr: NDArray[np.int64], values: NDArray[np.float64]) -> NDArr
     return units
 
 
-@kernel
-def _full_width(indptr: NDArray[np.int64], columns: NDArray[np.int32]) -> int:
-    """See `full_width`."""
-    count = indptr.shape[0] - 1
-    width = indptr[1] - indptr[0] if count > 0 else 0
-    if width == 0 or indptr[count] - indptr[0] != count * width:
-        return 0
-    for i in range(count):
-        stop = indptr[i + 1]
-        if stop - indptr[i] != width or columns[stop - 1] != width - 1:
-            return 0
-    return int(width)
-
-
 def full_width(matrix: CSR) -> int:
     """How many columns a matrix has whose rows have no zeros, so that its values are those of a dense one; else 0."""
-    return _full_width(matrix.indptr, matrix.columns)
+    indptr, count = matrix.indptr, len(matrix.indptr) - 1
+    width = int(indptr[1] - indptr[0]) if count else 0
+    if not width or indptr[count] - indptr[0] != count * width or matrix.columns[indptr[count] - 1] != width - 1:
+        return 0
+    lasts = matrix.columns[indptr[0] + width - 1 : indptr[count] : width]
+    is_full = (np.diff(indptr) == width).all() and (lasts == width - 1).all()
+    return width if is_full else 0
 
 
 @fast_kernel
+def _multiply(
+    indptr: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: Singles,
+    dense: Singles,
+    out: Singles,
+    transposed: bool,  # noqa: FBT001 — kernels take no keywords
+) -> None:
+    """Add ``matrix · dense``, or ``matrixᵀ · dense``, to ``out``."""
+    for i in range(indptr.shape[0] - 1):
+        for p in range(indptr[i], indptr[i + 1]):
+            value, source, target = values[p], int(columns[p]), i
+            if transposed:
+                source, target = target, source
+            for u in range(out.shape[1]):
+                out[target, u] += value * dense[source, u]
+
+
 def spmm(matrix: CSR, dense: Singles) -> Singles:
     """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U)."""
-    out = np.zeros((matrix.indptr.shape[0] - 1, dense.shape[1]), np.float32)
-    for i in range(out.shape[0]):
-        for p in range(matrix.indptr[i], matrix.indptr[i + 1]):
-            value, c = matrix.values[p], matrix.columns[p]
-            for u in range(out.shape[1]):
-                out[i, u] += value * dense[c, u]
+    out = np.zeros((len(matrix.indptr) - 1, dense.shape[1]), np.float32)
+    _multiply(*matrix, dense, out, False)
     return out
-
-
-@fast_kernel
-def spmm_t(matrix: CSR, dense: Singles, out: Singles) -> None:
-    """Add ``matrixᵀ · dense`` to ``out`` (M, U) for a sparse matrix (N, M) and a dense one (N, U)."""
-    for i in range(dense.shape[0]):
-        for p in range(matrix.indptr[i], matrix.indptr[i + 1]):
-            value, c = matrix.values[p], matrix.columns[p]
-            for u in range(dense.shape[1]):
-                out[c, u] += value * dense[i, u]
 
 
 class Rows(NamedTuple):
@@ -123,7 +119,7 @@ def transposed_times(contexts: Rows, scores: Singles, dimension: int) -> Singles
     """``Xᵀ · scores`` (D, U) for scores (T, U)."""
     out = np.zeros((dimension, scores.shape[1]), np.float32)
     if contexts.dense is None:
-        spmm_t(contexts.sparse, scores, out)
+        _multiply(*contexts.sparse, scores, out, True)
     else:
         np.matmul(contexts.dense.T, scores, out=out[: contexts.dense.shape[1]])
     return out
@@ -213,14 +209,9 @@ def adjoint(of: Operands | Features, weights: Singles, scores: Singles, dimensio
     return transposed_times(of.contexts, scores, dimension)
 
 
-@fast_kernel
 def _column_dots(left: Singles, right: Singles) -> Singles:
     """Return the dot product of each column of ``left`` (D, U) with the same column of ``right``: (U,)."""
-    dots = np.zeros(left.shape[1], np.float32)
-    for d in range(left.shape[0]):
-        for u in range(left.shape[1]):
-            dots[u] += left[d, u] * right[d, u]
-    return dots
+    return np.asarray(np.einsum("du,du->u", left, right))
 
 
 class CGState(NamedTuple):
@@ -266,39 +257,20 @@ def cg_step(of: Operands | Features, weights: Singles, ridge: float, theta: Sing
     Ap = adjoint(of, weights, predict(of, p), len(theta))
     Ap += np.float32(ridge) * p
     pAp = _column_dots(p, Ap)
-    _move(theta, r, p, Ap, np.divide(residual_norm2, pAp, out=np.zeros_like(pAp), where=pAp > 0))
+    alpha = np.divide(residual_norm2, pAp, out=np.zeros_like(pAp), where=pAp > 0)
+    _add_scaled(theta, alpha, p, theta)
+    _add_scaled(r, -alpha, Ap, r)
     norm2 = _column_dots(r, r)
-    _turn(p, r, np.divide(norm2, residual_norm2, out=np.zeros_like(pAp), where=residual_norm2 > 0))
+    _add_scaled(r, np.divide(norm2, residual_norm2, out=np.zeros_like(pAp), where=residual_norm2 > 0), p, p)
     residual_norm2[:] = norm2
 
 
 @kernel
-def _move(theta: Singles, r: Singles, p: Singles, Ap: Singles, alpha: Singles) -> None:
-    """``θ += αp`` and ``r −= αAp`` (D, U), in place; products are rounded before they are added."""
-    for d in range(theta.shape[0]):
-        for u in range(theta.shape[1]):
-            theta[d, u] += alpha[u] * p[d, u]
-            r[d, u] -= alpha[u] * Ap[d, u]
-
-
-@fast_kernel
-def _turn(p: Singles, r: Singles, beta: Singles) -> None:
-    """``p = r + βp`` (D, U), in place."""
-    for d in range(p.shape[0]):
-        for u in range(p.shape[1]):
-            p[d, u] = r[d, u] + beta[u] * p[d, u]
-
-
-@kernel
-def _full_width_of(matrix: CSR, rows: NDArray[np.int64]) -> int:
-    """As `full_width`, of some rows."""
-    width = 0
-    for i in range(rows.shape[0]):
-        start, stop = matrix.indptr[rows[i]], matrix.indptr[rows[i] + 1]
-        if stop == start or (i > 0 and stop - start != width) or matrix.columns[stop - 1] != stop - start - 1:
-            return 0
-        width = stop - start
-    return width
+def _add_scaled(left: Singles, factors: Singles, right: Singles, out: Singles) -> None:
+    """Write ``left + factors · right`` (D, U), one factor for each column, without temporary arrays."""
+    for d in range(out.shape[0]):
+        for u in range(out.shape[1]):
+            out[d, u] = left[d, u] + factors[u] * right[d, u]
 
 
 @kernel
@@ -335,65 +307,117 @@ def unit_scales(
 
     Row i of X is row ``members[i]`` of `contexts`.
     """
-    entries = int((contexts.indptr[members + 1] - contexts.indptr[members]).sum())
-    if dimension > MANY_FEATURES and FEW_ENTRIES * entries < dimension:  # arrays of that length would cost more
-        contexts, dimension = _taken(contexts, members)
-        members = np.arange(len(members))
-    return _unit_scales(adjacency, contexts, members, nodes, views, dimension)
-
-
-@fast_kernel
-def _unit_scales(
-    adjacency: CSR, contexts: CSR, members: NDArray[np.int64], nodes: NDArray[np.int64], views: int, dimension: int
-) -> Singles:
-    """See `unit_scales`. Row i of Â^v is kept as a dense ``row`` (T,) whose nonzeros are at ``support[:size]``."""
-    count = adjacency.indptr.shape[0] - 1
-    scales = np.zeros((nodes.shape[0], views), np.float32)
-    row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
-    support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
-    feature, columns = np.zeros(dimension), np.empty(dimension, np.int32)
-    seen, width = np.zeros(dimension, np.bool_), _full_width_of(contexts, members)
-    for i in range(nodes.shape[0]):
-        row[nodes[i]], support[0], size = 1.0, nodes[i], 1
-        for v in range(views):
-            if v > 0:
-                size = propagate(adjacency, row, support, size, next_row, next_support)
-                row, next_row = next_row, row
-                support, next_support = next_support, support
-            n_columns = width
-            for a in range(size):
-                weight, member = row[support[a]], members[support[a]]
-                if width > 0:
-                    start = contexts.indptr[member]
-                    for c in range(width):
-                        feature[c] += weight * contexts.values[start + c]
-                    continue
-                for p in range(contexts.indptr[member], contexts.indptr[member + 1]):
-                    c = contexts.columns[p]
-                    if not seen[c]:
-                        seen[c] = True
-                        columns[n_columns] = c
-                        n_columns += 1
-                    feature[c] += weight * contexts.values[p]
-            norm2 = 0.0
-            for a in range(n_columns):
-                c = a if width > 0 else columns[a]
-                norm2 += feature[c] * feature[c]
-                feature[c] = 0.0
-                seen[c] = False
-            if norm2 > SHORTEST * SHORTEST:
-                scales[i, v] = 1.0 / np.sqrt(norm2)
-        for a in range(size):
-            row[support[a]] = 0.0
+    scales, no_walk = np.zeros((len(nodes), views), np.float32), np.zeros((0, len(members)), np.float32)
+    _follow(adjacency, contexts, members, nodes, scales, no_walk, dimension)
     return scales
 
 
+class Walk(NamedTuple):
+    """Where the views of one node come from, and how long they are."""
+
+    weights: Singles  # (H+1, T): row i of Â^h, from h = 0 on
+    scales: Singles  # (V,): those of `unit_scales`
+
+
+def walk(
+    adjacency: CSR, contexts: CSR, members: NDArray[np.int64], node: int, hops: int, views: int, dimension: int
+) -> Walk:
+    """Return the walk of so many hops from a node, with the scales of its first V ≤ H+1 views; see `unit_scales`."""
+    scales, weights = np.zeros((1, views), np.float32), np.zeros((hops + 1, len(members)), np.float32)
+    _follow(adjacency, contexts, members, np.array([node]), scales, weights, dimension)
+    return Walk(weights, scales[0])
+
+
+def _follow(
+    adjacency: CSR,
+    contexts: CSR,
+    members: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    scales: Singles,
+    weights: Singles,
+    dimension: int,
+) -> None:
+    """Write `scales` (N, V) of all nodes, and `weights` (H+1, T) of the last one; either may be empty."""
+    starts, count = contexts.indptr[members], len(members)
+    lengths = contexts.indptr[members + 1] - starts
+    entries, width = int(lengths.sum()), int(lengths[0]) if count else 0
+    if not width or (lengths != width).any() or (contexts.columns[starts + width - 1] != width - 1).any():
+        width = 0  # some row has zeros
+    if dimension > MANY_FEATURES and FEW_ENTRIES * entries < dimension:  # arrays of that length would cost more
+        contexts, dimension = _taken(contexts, members)
+        members = np.arange(count)
+    rows, supports = np.zeros((2, count), np.float32), np.empty((2, count), np.int32)
+    features = np.zeros(dimension), np.empty(dimension, np.int32), np.zeros(dimension, np.bool_)
+    _follow_all(*adjacency, *contexts, members, nodes, scales, weights, rows, supports, *features, width)
+
+
 @fast_kernel
-def _add_squares(columns: Singles, norms2: NDArray[np.float64], view: int) -> None:
-    """Add the squared lengths of rows (T, C) to a column of ``norms2`` (T, V)."""
-    for i in range(columns.shape[0]):
-        for c in range(columns.shape[1]):
-            norms2[i, view] += columns[i, c] * columns[i, c]
+def _follow_all(
+    indptr: NDArray[np.int64],
+    neighbors: NDArray[np.int32],
+    edges: Singles,
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64],
+    members: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    scales: Singles,
+    weights: Singles,
+    rows: Singles,
+    supports: NDArray[np.int32],
+    feature: NDArray[np.float64],
+    met: NDArray[np.int32],
+    seen: NDArray[np.bool_],
+    width: int,
+) -> None:
+    """See `_follow`; Â is ``indptr, neighbors, edges``, and `contexts` are ``starts, columns, values``.
+
+    Row i of Â^v is dense in ``rows[v % 2]`` (T,), with its nonzeros at ``supports[v % 2, :size]``; `width` is that of
+    the contexts if they have no zeros. `rows`, `feature` and `seen` are zero, and are again afterwards.
+    """
+    views = max(scales.shape[1], weights.shape[0])
+    for i in range(nodes.shape[0]):
+        size, now = 1, 0
+        rows[0, nodes[i]], supports[0, 0] = 1.0, nodes[i]
+        for v in range(views):
+            if v > 0:
+                before, n_before = now, size
+                size, now = 0, 1 - now
+                for a in range(n_before):
+                    node = supports[before, a]
+                    for p in range(indptr[node], indptr[node + 1]):
+                        neighbor, product = neighbors[p], edges[p] * rows[before, node]
+                        if product > 0.0:  # Â is never negative, so what is 0 is not in the support yet
+                            if rows[now, neighbor] == 0.0:
+                                supports[now, size] = neighbor
+                                size += 1
+                            rows[now, neighbor] += product
+                    rows[before, node] = 0.0
+            if v < weights.shape[0]:
+                for a in range(size):
+                    weights[v, supports[now, a]] = rows[now, supports[now, a]]
+            if v >= scales.shape[1]:
+                continue
+            n_met, norm2 = width, 0.0
+            for a in range(size):
+                weight, start = rows[now, supports[now, a]], starts[members[supports[now, a]]]
+                if width > 0:
+                    for c in range(width):
+                        feature[c] += weight * values[start + c]
+                    continue
+                for p in range(start, starts[members[supports[now, a]] + 1]):
+                    if not seen[columns[p]]:
+                        seen[columns[p]], met[n_met] = True, columns[p]
+                        n_met += 1
+                    feature[columns[p]] += weight * values[p]
+            for a in range(n_met):
+                c = a if width > 0 else met[a]
+                norm2 += feature[c] * feature[c]
+                feature[c], seen[c] = 0.0, False
+            if norm2 > SHORTEST * SHORTEST:
+                scales[i, v] = 1.0 / np.sqrt(norm2)
+        for a in range(size):
+            rows[now, supports[now, a]] = 0.0
 
 
 def all_unit_scales(adjacency: CSR, contexts: Singles, views: int) -> Singles:
@@ -408,69 +432,24 @@ def all_unit_scales(adjacency: CSR, contexts: Singles, views: int) -> Singles:
         for v in range(views):
             if v > 0:
                 columns = spmm(adjacency, columns)
-            _add_squares(columns, norms2, v)
+            norms2[:, v] += np.square(columns).sum(axis=1, dtype=np.float64)
     is_long = norms2 > SHORTEST * SHORTEST
     return np.sqrt(np.divide(1.0, norms2, out=np.zeros_like(norms2), where=is_long)).astype(np.float32)
 
 
-@fast_kernel
-def propagate(
-    adjacency: CSR, row: Singles, support: NDArray[np.int32], size: int, out: Singles, out_support: NDArray[np.int32]
-) -> int:
-    """Write ``Â · row`` (T,) to ``out`` and its nonzero indices to ``out_support``; return how many there are.
+@kernel
+def project(weights: Singles, projected: Singles, rows: NDArray[np.int64]) -> Singles:
+    """Return ``(Â^v X θ_vk)_i`` (V, K) from row i of Â^v, ``weights`` (V, T); not scaled to unit length.
 
-    ``row`` is nonzero at ``support[:size]`` only. ``out`` must be zero on entry; ``row`` is zero on return.
+    ``X θ`` are the `rows` (T,) of ``projected`` (N, ≥ V, K), which are read where they are.
     """
-    count = 0
-    for a in range(size):
-        node = support[a]
-        for p in range(adjacency.indptr[node], adjacency.indptr[node + 1]):
-            neighbor, product = adjacency.columns[p], adjacency.values[p] * row[node]
-            if product > 0.0:  # Â is never negative, so out[neighbor] == 0 means that it is not in the support yet
-                if out[neighbor] == 0.0:
-                    out_support[count] = neighbor
-                    count += 1
-                out[neighbor] += product
-        row[node] = 0.0
-    return count
-
-
-@fast_kernel
-def reach(adjacency: CSR, node: int, hops: int) -> Singles:
-    """Return row `node` of ``Â + Â² + … + Â^hops`` (T,)."""
-    count = adjacency.indptr.shape[0] - 1
-    total, row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32), np.zeros(count, np.float32)
-    support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
-    row[node], support[0], size = 1.0, node, 1
-    for _ in range(hops):
-        size = propagate(adjacency, row, support, size, next_row, next_support)
-        row, next_row = next_row, row
-        support, next_support = next_support, support
-        for a in range(size):
-            total[support[a]] += row[support[a]]
-    return total
-
-
-@fast_kernel
-def project(adjacency: CSR, projected: Singles, rows: NDArray[np.int64], node: int, views: int) -> Singles:
-    """Return ``(Â^v X θ_vk)_node`` (V, K); not scaled to unit length.
-
-    ``X θ`` are the `rows` (T,) of ``projected`` (N, ≥ V, K). Row `node` of Â^v is kept as in `_unit_scales`.
-    """
-    count, arms = rows.shape[0], projected.shape[2]
-    row, next_row = np.zeros(count, np.float32), np.zeros(count, np.float32)
-    support, next_support = np.empty(count, np.int32), np.empty(count, np.int32)
-    row[node], support[0], size = 1.0, node, 1
-    scores = np.zeros((views, arms), np.float32)
-    for v in range(views):
-        if v > 0:
-            size = propagate(adjacency, row, support, size, next_row, next_support)
-            row, next_row = next_row, row
-            support, next_support = next_support, support
-        for a in range(size):
-            weight, of_row = row[support[a]], projected[rows[support[a]], v]
-            for k in range(arms):
-                scores[v, k] += weight * of_row[k]
+    scores = np.zeros((weights.shape[0], projected.shape[2]), np.float32)
+    for v in range(weights.shape[0]):
+        for t in range(rows.shape[0]):
+            weight, of_row = weights[v, t], projected[rows[t], v]
+            if weight > 0.0:
+                for k in range(of_row.shape[0]):
+                    scores[v, k] += weight * of_row[k]
     return scores
 
 

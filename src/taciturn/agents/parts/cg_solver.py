@@ -14,7 +14,6 @@ from taciturn.agents.table import NodeTable, grown
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import shared_ridge, views
-from taciturn.kernels.adjacency import Neighborhood
 
 CG_STEPS = 4
 """Steps of conjugate gradients in a solve, which starts from the solution before."""
@@ -127,18 +126,16 @@ class CGSolver(Part):
             theta = theta[row.columns]  # (entries, V·K)
         projected[...] = (row.values.astype(np.float32) @ theta).reshape(projected.shape)
 
-    def scores(self, node: int, near: Neighborhood) -> NDArray[np.float32]:
-        """The scores ``f_vᵀθ_vk / ‖θ_vk‖`` (V, K) of a context, whose neighborhood this is."""
+    def scores(self, node: int, members: NDArray[np.int64], walk: views.Walk) -> NDArray[np.float32]:
+        """The scores ``f_vᵀθ_vk / ‖θ_vk‖`` (V, K) of a context, by the members of its neighborhood."""
         scores = np.zeros(self.projected.data.shape[1:], np.float32)
-        used, members = slice(self.n_used), near.members
+        used = slice(self.n_used)
         if self.by_features:
-            rows = views.dense_rows(self._contexts.singles, members, self._contexts.n_features)
-            rows = np.tile(rows[:, None], (1, self.n_used, 1))
-            features = views.project(near.adjacency, rows, np.arange(len(members)), 0, self.n_used)
+            features = walk.weights[used] @ views.dense_rows(self._contexts.singles, members, self._contexts.n_features)
             for v, f in enumerate(features):
                 scores[v] = f @ self.unit_theta.data[:, v]
         else:
-            scores[used] = views.project(near.adjacency, self.projected.data, members, 0, self.n_used)
+            scores[used] = views.project(walk.weights[used], self.projected.data, members)
         scores[used] *= self.scales.data[node, used, None]
         return scores
 

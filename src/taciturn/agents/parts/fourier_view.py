@@ -10,6 +10,7 @@ from taciturn.agents.parts.part import Array, Part, Sizes, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.features.scale import Change
 from taciturn.kernels import fourier
+from taciturn.kernels.csr import CSR
 from taciturn.kernels.shared_ridge import SharedWeights, Weighted, solution
 
 Singles = NDArray[np.float32]
@@ -102,9 +103,7 @@ class FourierView(Part):
             self._remake()
             return
         columns, values = self._contexts[node]
-        self._draw()
-        features = self._features.data[node]
-        fourier.fourier_row(columns, values, self._frequencies, self._phases, self._bandwidth, features)
+        self._make(node, CSR(np.array([0, len(columns)]), columns, values))
 
     def _measure(self) -> bool:
         """Measure the bandwidth; returns whether it is another, so that θ is to be found from zero."""
@@ -124,10 +123,14 @@ class FourierView(Part):
 
     def _remake(self) -> None:
         """Make all features anew."""
-        self._draw()
         for first, rows in self._contexts.pieces():
-            features = self._features.data[first : first + len(rows.indptr) - 1]
-            fourier.fourier_rows(rows, self._frequencies, self._phases, self._bandwidth, features)
+            self._make(first, rows)
+
+    def _make(self, first: int, rows: CSR) -> None:
+        """Make the features of some contexts, of which this is the first."""
+        self._draw()
+        features = self._features.data[first : first + len(rows.indptr) - 1]
+        fourier.fourier_rows(rows, self._frequencies, self._phases, self._bandwidth, features)
 
     def _draw(self) -> None:
         """Draw frequencies for features that have none."""
@@ -165,7 +168,7 @@ class FourierView(Part):
 
     def solve_directly(self, known: NDArray[np.int64], weights: SharedWeights, targets: Weighted) -> None:
         """θ for the contexts that have targets, their weights and targets."""
-        features = fourier.taken(self._features.data, known)
+        features = self._features.data[known]
         self._theta.data[...] = solution(features, weights, targets, self._ridge).T
 
     def publish(self) -> None:
@@ -180,7 +183,7 @@ class FourierView(Part):
         for first in range(0, len(known), AT_ONCE):
             some = known[first : first + AT_ONCE]
             targets = centered(self._targets.data[some], self._means)
-            yield fourier.taken(self._features.data, some), self._weights.data[some], targets
+            yield self._features.data.take(some, axis=0), self._weights.data[some], targets
 
     # Scores.
 

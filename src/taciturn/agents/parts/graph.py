@@ -12,7 +12,7 @@ from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, is_array, 
 from taciturn.agents.table import RowStore, Table
 from taciturn.features.scale import Change
 from taciturn.kernels import adjacency
-from taciturn.kernels.adjacency import Graph, Links, Neighborhood
+from taciturn.kernels.adjacency import Graph, Neighborhood
 from taciturn.kernels.csr import CSR
 
 MANY = 4096
@@ -49,7 +49,8 @@ class NodeGraph(Part):
         self._following = self._edges.column("following", np.int64, 2, fill=-1)
         self._sums = np.full(1, np.nan)  # of the distances to the k-th neighbors, by blocks; NaN where they changed
         self._adjacency: CSR | None = None
-        self._degrees = np.zeros(0, np.float32)  # of the first rows, as they were when they were measured
+        self._room = adjacency.FEW_ENTRIES  # of a neighborhood
+        self._degrees = adjacency.NO_DEGREES  # of the first rows, as they were when they were measured
 
     def add(self, node: int, neighbors: list[int] | None) -> None:
         """Let a row join, with the edges given or else with its nearest neighbors."""
@@ -96,7 +97,7 @@ class NodeGraph(Part):
 
     def measure_degrees(self) -> None:
         """Keep the degrees as they are now, if there are many rows, for `around` to follow some edges only."""
-        self._degrees = self._degrees[:0]
+        self._degrees = adjacency.NO_DEGREES
         if self._n_nodes >= MANY:
             indptr, _, values = self.adjacency
             self._degrees = (1.0 / values[indptr[:-1]]).astype(np.float32)  # of the diagonal of Â
@@ -107,18 +108,29 @@ class NodeGraph(Part):
         Among many rows some are near to thousands. If `most` is given and degrees are kept, these are taken, and of the
         rows that have another among their nearest the first so many count, beside its own nearest.
         """
-        lists, reverse = self._near.lists, self._near.reverse
-        sigma = adjacency.bandwidth(lists.distances, self._k, self._near.count, self._sums)
-        edges = self._first_edge.data, self._following.data.reshape(-1)
-        bounded = most is not None and len(self._degrees) > 0
-        bounds = (most, self._degrees) if bounded else (self._n_nodes, self._degrees[:0])
-        links = Links(sigma, self._slot_of.data, reverse.first, reverse.following, *edges, *bounds)
-        return adjacency.neighborhood(self._edges_of_all(), links, node, steps, self._number.data)
+        graph = self._edges_of_all()
+        if most is not None and len(self._degrees):
+            graph = graph._replace(most=most, degrees=self._degrees)
+        found = adjacency.neighborhood(graph, node, steps, self._number.data[: self._n_nodes], self._room)
+        self._room = max(self._room, 2 * len(found.adjacency.columns))
+        return found
 
     def _edges_of_all(self) -> Graph:
-        lists = self._near.lists
-        given = self._sources.data[: self._edges.count], self._targets.data[: self._edges.count]
-        return Graph(lists.neighbors, lists.distances, self._k, self._near.nodes, *given, self._n_nodes)
+        lists, reverse = self._near.lists, self._near.reverse
+        return Graph(
+            lists.neighbors,
+            lists.distances,
+            self._k,
+            adjacency.bandwidth(lists.distances, self._k, self._near.count, self._sums),
+            self._near.nodes,
+            self._slot_of.data[: self._n_nodes],
+            reverse.first,
+            reverse.following,
+            self._sources.data[: self._edges.count],
+            self._targets.data[: self._edges.count],
+            self._first_edge.data,
+            self._following.data.reshape(-1),
+        )
 
     @property
     def recall(self) -> float:
@@ -200,7 +212,7 @@ class NodeGraph(Part):
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The largest of: weights and degrees while Â is made; the index beside the last; an eviction; `near`."""
-        making = (8.0 * self._k + 24.0) * sizes.nodes
+        making = 8.0 * self._expected_nonzeros(sizes) + 28.0 * sizes.nodes
         return max(making, self._near.working_nbytes(sizes), 8.0 * self._expected_nonzeros(sizes))
 
     def _expected_edges(self, sizes: Sizes) -> int:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from taciturn.agents.parts.part import Array, Part, require
 from taciturn.agents.table import NodeTable
 from taciturn.kernels import views
-from taciturn.kernels.adjacency import Neighborhood
 
 Singles = NDArray[np.float32]
 
@@ -41,10 +40,10 @@ class ResidualView(Part):
         # Rewards are from 0 to 1, but not what may be learned in silence.
         self._residuals.data[nodes] = np.clip(self._targets.data[nodes] - expected, -1.0, 1.0)
 
-    def scores(self, near: Neighborhood) -> Singles:
-        """The scores (K,) of the first of the members, which has no target yet."""
-        reach = views.reach(near.adjacency, 0, self._hops)
-        return views.smoothed(reach, near.members, self._weights.data, self._residuals.data, PRIOR)
+    def scores(self, members: NDArray[np.int64], walk: views.Walk) -> Singles:
+        """The scores (K,) of a context that has no target yet, by the members of its neighborhood."""
+        reach = walk.weights[1 : self._hops + 1].sum(axis=0)
+        return views.smoothed(reach, members, self._weights.data, self._residuals.data, PRIOR)
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Residuals, which the table has loaded, are from −1 to 1."""
