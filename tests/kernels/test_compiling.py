@@ -1,10 +1,13 @@
 """What is said while kernels compile, and that nothing compiles once they have been."""
 
+import gc
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from taciturn.kernels import jit
@@ -30,6 +33,36 @@ def run(program, *arguments, **variables):
 def test_compiling_is_noted_once_and_what_is_cached_is_not(tmp_path):
     assert run(RUN, 0, NUMBA_CACHE_DIR=str(tmp_path)) == [jit.NOTE]
     assert run(RUN, 0, NUMBA_CACHE_DIR=str(tmp_path)) == []
+
+
+def test_kernels_of_other_sources_are_forgotten(tmp_path):
+    """After an upgrade, an index that named a class of before could not be read, and every call failed."""
+    run(RUN, 1e9, NUMBA_CACHE_DIR=str(tmp_path))
+    (stamp,) = tmp_path.rglob(jit.STAMP)
+    indexes = sorted(stamp.parent.glob("*.nbi"))
+    written = {index: index.stat().st_mtime_ns for index in indexes}
+    run(RUN, 1e9, NUMBA_CACHE_DIR=str(tmp_path))
+    assert written == {index: index.stat().st_mtime_ns for index in indexes}, "nothing was compiled again"
+    stamp.write_text("jit.py 1 1\n")
+    version = indexes[0].read_bytes()[: len(pickle.dumps(numba.__version__, protocol=-1))]
+    for index in indexes:
+        index.write_bytes(version + b"ctaciturn.kernels.csr\nClassOfBefore\n.")
+    run(RUN, 1e9, NUMBA_CACHE_DIR=str(tmp_path))
+    assert stamp.read_text() != "jit.py 1 1\n"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_as_it_was_before_compiling(enabled):
+    before, listener = gc.isenabled(), jit.NoCollection()
+    try:
+        gc.enable() if enabled else gc.disable()
+        for step in (listener.on_start, listener.on_start, listener.on_end):  # one compiles another
+            step(None)
+            assert not gc.isenabled()
+        listener.on_end(None)
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable() if before else gc.disable()
 
 
 class Event:

@@ -1,14 +1,13 @@
 """The two decorators that compile a kernel with numba, and what is said while they compile.
 
-Compiled code is cached beside its source file, or in the user's cache folder where that cannot be written to, and only
-a change of that file invalidates it: numba does not notice a change in a kernel imported from another file. Kernels
-that call each other therefore stay in one file. After a change of the options here, the caches (``__pycache__/*.nbi``,
-``*.nbc``) have to be deleted.
+Compiled code is cached beside its source file, or in the user's cache folder where that cannot be written to. A change
+of any file in this folder invalidates all of it (`STAMP`).
 
 Kernels release the interpreter's lock, so that other threads go on meanwhile. They work on the arrays they are given
 and on what they allocate; agents are used by one thread at a time, and no two of them share an array.
 """
 
+import gc
 import sys
 import threading
 import time
@@ -20,10 +19,17 @@ import numba
 from numba.core import event
 from numba.core.caching import FunctionCache
 
+from taciturn.system import atomic_write
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 PATIENCE = 1.0
 """Seconds of compiling after which `NOTE` is written to stderr."""
+
+HERE = Path(__file__).parent
+
+STAMP = "taciturn-kernels.stamp"
+"""A file beside compiled kernels that names the sources they were compiled from, with their times and sizes."""
 
 NOTE = (
     "taciturn compiles its kernels, once for each method, which takes seconds; "
@@ -64,7 +70,9 @@ def can_cache(function: Callable[..., object]) -> bool:
     folder = Path(function.__code__.co_filename).parent
     if folder not in _CACHED_FOLDERS:
         try:
-            FunctionCache(function)  # type: ignore[no-untyped-call]
+            cache = FunctionCache(function)  # type: ignore[no-untyped-call]
+            if folder == HERE:
+                drop_stale(Path(cache.cache_path))
             _CACHED_FOLDERS[folder] = True
         except (RuntimeError, OSError):
             if False not in _CACHED_FOLDERS.values():
@@ -73,10 +81,47 @@ def can_cache(function: Callable[..., object]) -> bool:
     return _CACHED_FOLDERS[folder]
 
 
+def drop_stale(cache: Path) -> None:
+    """Forget what was compiled from other sources than those of now.
+
+    numba compares a kernel with its own file only, not with those of kernels that it calls, and it fails on an index
+    that names a class which an upgrade has removed.
+    """
+    sources = sorted(HERE.glob("*.py"))
+    now = "".join(f"{source.name} {source.stat().st_mtime_ns} {source.stat().st_size}\n" for source in sources).encode()
+    stamp = cache / STAMP
+    if stamp.exists() and stamp.read_bytes() == now:
+        return
+    for index in cache.glob("*.nbi"):
+        index.unlink(missing_ok=True)
+    atomic_write(stamp, now)
+
+
 def _write_line(text: str) -> None:
     if sys.stderr is not None:  # it is None where a program has no console
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+
+
+class NoCollection(event.Listener):
+    """Lets the garbage collector rest while a kernel is compiled: it makes millions of objects, few of them garbage."""
+
+    def __init__(self) -> None:
+        self._depth = 0  # kernels compile those that they call
+        self._was_enabled = False
+
+    def on_start(self, event: Any) -> None:
+        """Numba holds its lock for compiling now."""
+        if self._depth == 0:
+            self._was_enabled = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """As it was before."""
+        self._depth -= 1
+        if self._depth == 0 and self._was_enabled:
+            gc.enable()
 
 
 class CompileNote(event.Listener):
@@ -128,7 +173,8 @@ def _is_ours(event: Any) -> bool:
 
 _COMPILE_NOTE = CompileNote()
 
-event.register("numba:compile", _COMPILE_NOTE)  # type: ignore[no-untyped-call]
+for listener in (_COMPILE_NOTE, NoCollection()):
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
 
 
 def say_nothing() -> None:
