@@ -35,9 +35,6 @@ BLOCK = 64
 DENSE = 2
 """A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
 
-FEW = 16
-"""Contexts of at most so many features all go by `dense_scores`: it takes no longer, and nothing else is compiled."""
-
 LARGEST_SHRINKING = 100.0
 """Where a column shrinks by more, an inverse that is moved directly would lose more than four of its digits."""
 
@@ -211,9 +208,8 @@ def fit(state: RidgeState, arms: Ints, pieces: Iterable[tuple[Floats, Floats, ND
 
 
 def is_dense(state: RidgeState, columns: Columns) -> bool:
-    """Whether a context has so many entries, or there are so few features, that `dense_scores` is for it."""
-    width = state.theta.shape[1]
-    return bool(DENSE * len(columns) > width or width <= FEW)
+    """Whether a context has so many entries that `dense_scores` is faster."""
+    return bool(DENSE * len(columns) > state.theta.shape[1])
 
 
 def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:

@@ -70,7 +70,9 @@ class ArmRidge(Part):
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""
         means, spreads = ridge.scores(self.state, *self._folded(row))
-        return means / self._lengths() if normalize_theta else means, alpha * np.sqrt(spreads)
+        widths = np.sqrt(spreads)
+        widths *= alpha
+        return means / self._lengths() if normalize_theta else means, widths
 
     def scores_batch(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool = False) -> list[Scores]:
         """The same for many contexts, bit for bit."""
