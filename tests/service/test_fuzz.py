@@ -6,6 +6,7 @@ from schemathesis.config import SchemathesisConfig
 
 from service_kit import MemoryJournal
 from taciturn.agents.warm import compile_kernels
+from taciturn.registry import METHODS
 from taciturn.service.api.asgi import create_app
 from taciturn.service.api.keys import Keyring, digest, new_token
 from taciturn.service.core.limits import Limits
@@ -18,7 +19,7 @@ TOKEN = new_token()
 
 def served():
     """An application with a few agents and decisions, so that requests can find some."""
-    compile_kernels(["linucb"])  # with an empty cache that takes longer than a request may
+    compile_kernels(METHODS)  # with an empty cache that takes longer than a request may
     service = Service(MemoryJournal(), limits=Limits(agents=50, arms=20, dimension=200, batch=20, nodes=10_000))
     for name in "ab":
         service.call(name, service.limits.bounded_create(Create(name, ["x", "y"], "linucb")))
