@@ -30,7 +30,13 @@ def served():
 
 # Whether a context, an id, a file or params are valid depends on the agent, not on the schema: 410 and 422 are right.
 EXPECTED = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
-CONFIG = SchemathesisConfig.from_dict({"checks": {"positive_data_acceptance": {"expected-statuses": EXPECTED}}})
+# A body that breaks the schema can be megabytes: 413 is right too.
+REFUSED = ["400", "401", "403", "404", "405", "406", "409", "410", "413", "415", "422", "429"]
+CHECKS = {
+    "positive_data_acceptance": {"expected-statuses": EXPECTED},
+    "negative_data_rejection": {"expected-statuses": REFUSED},
+}
+CONFIG = SchemathesisConfig.from_dict({"checks": CHECKS})
 schema = schemathesis.openapi.from_asgi("/openapi.json", served(), config=CONFIG)
 
 
