@@ -71,3 +71,18 @@ def test_products_count_ranks_up_to_the_dimension():
     assert shared_ridge.products(shared_ridge.shared(weights), 10) == 10 * 5 * (10 + 5)
     weights[:, 3] = 1.0
     assert shared_ridge.products(shared_ridge.shared(weights), 10) == 10 * 10 * (100 + 10)
+
+
+@pytest.mark.parametrize("share", [0.02, 1.0])  # of targets that are not 0: sparse rows and dense ones
+def test_repeated_contexts_leave_nothing_where_no_feature_is(share):
+    """Sums in single precision were divided by λ in directions that no context has, and θ was mostly noise there."""
+    rng, n, dimension = np.random.default_rng(0), 20_000, 24
+    centers = rng.normal(size=(5, dimension)).astype(np.float32)
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    targets = (rng.random((n, K)) * (rng.random((n, K)) < share)).astype(np.float32)
+    weights = np.ones((n, K), np.float32)
+    parts = shared_ridge.shared(weights), shared_ridge.weighted(targets, weights)
+    theta = shared_ridge.solution(centers[rng.integers(5, size=n)], *parts, 1e-6)
+    spanned, _ = np.linalg.qr(centers.T.astype(float))
+    outside = theta - theta @ spanned @ spanned.T
+    assert np.linalg.norm(outside) < 1e-3 * np.linalg.norm(theta)

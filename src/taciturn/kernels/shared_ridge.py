@@ -103,9 +103,17 @@ def _normal_matrix(features: Singles, common: Singles, ridge: float) -> Floats:
 
 
 def right_sides(features: Singles, targets: Weighted) -> Floats:
-    """``Σ_i m_ik q_ik f_i`` (K, D) for features (N, D)."""
-    right: Floats = np.array(targets.few.T @ features[targets.is_few], np.float64)
-    right += targets.others.T @ features[~targets.is_few]
+    """``Σ_i m_ik q_ik f_i`` (K, D) for features (N, D).
+
+    Summed in double precision: where features do not span all directions, M⁻¹ multiplies rounding errors by 1/λ.
+    """
+    right: Floats = np.zeros((targets.others.shape[1], features.shape[1]))
+    step = max(AT_ONCE // max(features.shape[1], 1), 1)
+    for rows, part in ((targets.is_few, targets.few), (~targets.is_few, targets.others)):
+        of_part = np.flatnonzero(rows)
+        for first in range(0, len(of_part), step):
+            some = features[of_part[first : first + step]].astype(float)
+            right += part[first : first + step].astype(float).T @ some
     return right
 
 
