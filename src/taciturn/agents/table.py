@@ -7,7 +7,6 @@ its `node`, its row in the table; nodes are in the order of arrival and are renu
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -62,9 +61,6 @@ def in_pages(length: int, dtype: Any) -> NDArray[Any]:
         pages = mmap.mmap(-1, nbytes, **private)
     except OSError as error:
         raise MemoryError(f"there is no room for {nbytes} bytes") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):  # as numpy asks for; a system may have none
-        with suppress(OSError):
-            pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, dtype)
 
 
