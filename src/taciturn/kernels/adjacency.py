@@ -6,11 +6,11 @@ by a given edge of weight 1. 𝒟 is the diagonal of row sums of A.
 
 An edge between nearest neighbors belongs to the lower index if both list each other, and else to the one that lists the
 other. A row of Â has the diagonal first, then the edges by the index they belong to, those of one index in the order of
-its list, and then the given edges. Degrees are summed in that order. One kernel makes all rows and those of a
-neighborhood, so that these have the same bits.
+its list, and then the given edges. Degrees are summed in that order, so that all rows and those of a neighborhood have
+the same bits.
 """
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,12 +196,76 @@ def _rows_from(graph: Graph, nodes: Ints, steps: int, number: Columns, room: int
     return Neighborhood(members[:size].copy(), CSR(indptr[: size + 1].copy(), columns, values))
 
 
+@kernel
+def _make_all(
+    neighbors: Columns,
+    distances: Floats,
+    k: int,
+    sigma: float,
+    nodes: Columns,
+    sources: Columns,
+    targets: Columns,
+    weights: Floats,
+    scales: Floats,
+    indptr: Ints,
+    ends: Ints,
+    columns: Columns,
+    values: NDArray[np.float32],
+) -> None:
+    """Write all rows of Â as `_make_rows` would, each edge at both ends at once: that takes less than half of the time.
+
+    Arguments, after those of a `Graph` with σ above 0: the weights of the edges (S, k), −1 of those that belong to
+    the other end; ones, which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and where they end so far
+    (size,); and the entries.
+    """
+    scale, n_edges = 1.0 / sigma, sources.shape[0]
+    for i in range(nodes.shape[0]):
+        for a in range(k):
+            j = np.int64(neighbors[i, a])
+            if j < i and _place_of(neighbors, k, j, np.int64(i)) >= 0:
+                weights[i, a] = -1.0
+                continue
+            weights[i, a] = np.exp(-distances[i, a] * scale * scale)
+            scales[nodes[i]] += weights[i, a]
+            scales[nodes[j]] += weights[i, a]
+            indptr[nodes[i] + 1] += 1
+            indptr[nodes[j] + 1] += 1
+    for e in range(2 * n_edges):
+        end = sources[e // 2] if e % 2 == 0 else targets[e // 2]
+        scales[end] += 1.0
+        indptr[end + 1] += 1
+    for i in range(scales.shape[0]):
+        indptr[i + 1] += indptr[i] + 1
+        scales[i] = 1.0 / np.sqrt(scales[i])
+        columns[indptr[i]], values[indptr[i]] = i, scales[i] * scales[i]
+        ends[i] = indptr[i] + 1
+    for i in range(nodes.shape[0] + n_edges):
+        is_given = i >= nodes.shape[0]
+        for a in range(1 if is_given else k):
+            if is_given:
+                one, other, weight = sources[i - nodes.shape[0]], targets[i - nodes.shape[0]], 1.0
+            else:
+                one, other, weight = nodes[i], nodes[neighbors[i, a]], weights[i, a]
+            if weight >= 0.0:
+                value = weight * (scales[one] * scales[other])
+                columns[ends[one]], values[ends[one]] = other, value
+                columns[ends[other]], values[ends[other]] = one, value
+                ends[one] += 1
+                ends[other] += 1
+
+
 def normalized_adjacency(graph: Graph) -> CSR:
     """Return Â (size, size)."""
-    count = len(graph.slots)
-    room = count + 2 * (graph.k * len(graph.nodes) + len(graph.sources))
-    everything = _rows_from(graph, np.arange(count), 1, np.arange(count, dtype=np.int32), room)
-    return cast("Neighborhood", everything).adjacency
+    count, n_nodes = len(graph.slots), len(graph.nodes)
+    k = max(min(graph.k, n_nodes - 1), 0)
+    room = count + 2 * (k * n_nodes + len(graph.sources))
+    indptr, columns, values = np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
+    given = graph.neighbors, graph.distances, k, graph.sigma or 1.0, graph.nodes, graph.sources, graph.targets
+    scratch = np.empty((n_nodes, k)), np.ones(count), indptr, np.empty(count, np.int64)
+    _make_all(*given, *scratch, columns, values)
+    for array in (columns, values):
+        array.resize(indptr[-1], refcheck=False)  # which gives memory back, where a copy would take more
+    return CSR(indptr, columns, values)
 
 
 def neighborhood(graph: Graph, node: int, steps: int, number: Columns, room: int = FEW_ENTRIES) -> Neighborhood:
