@@ -53,7 +53,7 @@ class Weighted(NamedTuple):
     """Targets times weights (N, K): the rows that have few nonzeros, and the others."""
 
     is_few: NDArray[np.bool_]  # (N,)
-    few: sp.csr_matrix
+    few: sp.csr_matrix  # in double precision
     others: Singles
 
 
@@ -61,7 +61,7 @@ def weighted(targets: Singles, weights: Singles) -> Weighted:
     """Targets (N, K), which are overwritten, times weights (N, K)."""
     targets *= weights
     is_few = FEW * np.count_nonzero(targets, axis=1) < targets.shape[1]
-    return Weighted(is_few, sp.csr_matrix(targets[is_few]), targets[~is_few])
+    return Weighted(is_few, sp.csr_matrix(targets[is_few], dtype=np.float64), targets[~is_few])
 
 
 def products(weights: SharedWeights, dimension: int) -> float:
@@ -109,11 +109,13 @@ def right_sides(features: Singles, targets: Weighted) -> Floats:
     """
     right: Floats = np.zeros((targets.others.shape[1], features.shape[1]))
     step = max(AT_ONCE // max(features.shape[1], 1), 1)
-    for rows, part in ((targets.is_few, targets.few), (~targets.is_few, targets.others)):
-        of_part = np.flatnonzero(rows)
-        for first in range(0, len(of_part), step):
-            some = features[of_part[first : first + step]].astype(float)
-            right += part[first : first + step].astype(float).T @ some
+    few, others = np.flatnonzero(targets.is_few), np.flatnonzero(~targets.is_few)
+    for first in range(0, len(few), step):
+        some = features[few[first : first + step]].astype(float)
+        right += (targets.few if len(few) <= step else targets.few[first : first + step]).T @ some
+    for first in range(0, len(others), step):
+        some = features[others[first : first + step]].astype(float)
+        right += targets.others[first : first + step].T.astype(float) @ some
     return right
 
 
