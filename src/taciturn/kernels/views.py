@@ -437,35 +437,43 @@ def all_unit_scales(adjacency: CSR, contexts: Singles, views: int) -> Singles:
     return np.sqrt(np.divide(1.0, norms2, out=np.zeros_like(norms2), where=is_long)).astype(np.float32)
 
 
-@kernel
 def project(weights: Singles, projected: Singles, rows: NDArray[np.int64]) -> Singles:
     """Return ``(Â^v X θ_vk)_i`` (V, K) from row i of Â^v, ``weights`` (V, T); not scaled to unit length.
 
     ``X θ`` are the `rows` (T,) of ``projected`` (N, ≥ V, K), which are read where they are.
     """
-    scores = np.zeros((weights.shape[0], projected.shape[2]), np.float32)
-    for v in range(weights.shape[0]):
-        for t in range(rows.shape[0]):
-            weight, of_row = weights[v, t], projected[rows[t], v]
-            if weight > 0.0:
-                for k in range(of_row.shape[0]):
-                    scores[v, k] += weight * of_row[k]
+    scores = np.zeros((len(weights), projected.shape[2]), np.float32)
+    _project(weights, projected, rows, scores)
     return scores
 
 
 @kernel
+def _project(weights: Singles, projected: Singles, rows: NDArray[np.int64], scores: Singles) -> None:
+    """Add to the scores (V, K) of `project`."""
+    for v in range(weights.shape[0]):
+        for t in range(rows.shape[0]):
+            weight, row = weights[v, t], rows[t]
+            if weight > 0.0:
+                for k in range(scores.shape[1]):
+                    scores[v, k] += weight * projected[row, v, k]
+
+
 def smoothed(shares: Singles, rows: NDArray[np.int64], weights: Singles, values: Singles, prior: float) -> Singles:
     """Return ``Σ_j a_j m_jk z_jk / (Σ_j a_j m_jk + c)`` (K,) for shares a (N,) of `rows` (N,) of m and z (T, K)."""
-    above, below = np.zeros(weights.shape[1], np.float32), np.zeros(weights.shape[1], np.float32)
+    sums = np.zeros((2, weights.shape[1]), np.float32)
+    _add_shares(shares, rows, weights, values, sums)
+    return np.asarray(sums[0] / (sums[1] + np.float32(prior)))
+
+
+@kernel
+def _add_shares(shares: Singles, rows: NDArray[np.int64], weights: Singles, values: Singles, sums: Singles) -> None:
+    """Add ``Σ_j a_j m_jk z_jk`` and ``Σ_j a_j m_jk`` to two sums (2, K); see `smoothed`."""
     for j in range(rows.shape[0]):
-        share, of_row, value = shares[j], weights[rows[j]], values[rows[j]]
-        for k in range(above.shape[0]):
-            weight = share * of_row[k]
-            above[k] += weight * value[k]
-            below[k] += weight
-    for k in range(above.shape[0]):
-        above[k] /= below[k] + np.float32(prior)
-    return above
+        share, row = shares[j], rows[j]
+        for k in range(sums.shape[1]):
+            weight = share * weights[row, k]
+            sums[0, k] += weight * values[row, k]
+            sums[1, k] += weight
 
 
 def combine(view_scores: Singles, beta: NDArray[np.float64], bias: NDArray[np.float64], *, exclusive: bool) -> Any:
