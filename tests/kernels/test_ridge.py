@@ -31,6 +31,29 @@ def random_row(rng, dimension, density):
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
+    dimension=st.integers(1, 80),
+    reached=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    size=st.sampled_from([1e-160, 1e-3, 1.0, 1e15]),
+)
+def test_a_fold_changes_the_rows_and_columns_that_updates_reach_and_no_others(seed, dimension, reached, size):
+    rng = np.random.default_rng(seed)
+    within = rng.random(dimension) < reached
+    pending = np.where(within & (rng.random((ridge.BLOCK, dimension)) < 0.7), rng.normal(size=(ridge.BLOCK, 1)), 0.0)
+    pending, gains = size * pending, rng.normal(size=ridge.BLOCK)
+    touched = np.outer(pending.any(axis=0), pending.any(axis=0))
+    asymmetric = rng.normal(size=(dimension, dimension))
+    before = np.where(touched, asymmetric + asymmetric.T, asymmetric)
+    folded = before.copy()
+    ridge._fold(folded, pending, gains)
+    expected = before - (pending.T * gains) @ pending
+    np.testing.assert_allclose(folded[touched], expected[touched], rtol=1e-9, atol=1e-9 * (1 + size * size))
+    assert np.array_equal(folded[~touched], before[~touched])
+    assert np.array_equal(folded[touched], folded.T[touched])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
     arms=st.integers(1, 5),
     dimension=st.integers(1, 12),
     changes=st.integers(0, 3 * ridge.BLOCK),

@@ -318,25 +318,43 @@ def _sparse_scores(
 
 @fast_kernel
 def _fold(inverse: Floats, pending: Floats, gains: Floats) -> None:
-    """``inverse −= Σ_j gains[j] · pending[j] pending[j]ᵀ`` for one arm's full block; lower half, then mirrored."""
-    dimension = inverse.shape[0]
-    for i in range(dimension):
-        row = inverse[i]
+    """``inverse −= Σ_j gains[j] · pending[j] pending[j]ᵀ`` for one arm's full block; lower half, then mirrored.
+
+    Only rows and columns that a pending update has entries in are touched: sparse contexts reach few, and the system
+    gives out memory for the others when they are first written.
+    """
+    used = np.empty(inverse.shape[0], np.int64)
+    count = 0
+    for c in range(inverse.shape[0]):
+        for j in range(BLOCK):
+            if pending[j, c] != 0.0:
+                used[count] = c
+                count += 1
+                break
+    packed, row = np.empty((BLOCK, count)), np.empty(count)
+    for j in range(BLOCK):
+        for c in range(count):
+            packed[j, c] = pending[j, used[c]]
+    for i in range(count):
+        for c in range(i + 1):
+            row[c] = inverse[used[i], used[c]]
         for j in range(0, BLOCK, 4):
-            a0 = gains[j] * pending[j, i]
-            a1 = gains[j + 1] * pending[j + 1, i]
-            a2 = gains[j + 2] * pending[j + 2, i]
-            a3 = gains[j + 3] * pending[j + 3, i]
+            a0 = gains[j] * packed[j, i]
+            a1 = gains[j + 1] * packed[j + 1, i]
+            a2 = gains[j + 2] * packed[j + 2, i]
+            a3 = gains[j + 3] * packed[j + 3, i]
             if a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0:
                 continue
             for c in range(i + 1):
-                row[c] -= a0 * pending[j, c] + a1 * pending[j + 1, c] + a2 * pending[j + 2, c] + a3 * pending[j + 3, c]
+                row[c] -= a0 * packed[j, c] + a1 * packed[j + 1, c] + a2 * packed[j + 2, c] + a3 * packed[j + 3, c]
+        for c in range(i + 1):
+            inverse[used[i], used[c]] = row[c]
     tile = 32
-    for top in range(0, dimension, tile):
+    for top in range(0, count, tile):
         for left in range(0, top + 1, tile):
-            for i in range(top, min(top + tile, dimension)):
+            for i in range(top, min(top + tile, count)):
                 for c in range(left, min(left + tile, i)):
-                    inverse[c, i] = inverse[i, c]
+                    inverse[used[c], used[i]] = inverse[used[i], used[c]]
 
 
 def update(
