@@ -19,6 +19,8 @@ class StepBars:
 
     def add(self, label: str, steps: int, measure: Measure = RIGHT) -> Advance:
         """Add a bar, and return its callback for each step, which takes its reward, or whether the arm was right."""
+        if self._progress.disable:
+            return lambda _: None
         task = self._progress.add_task(label, total=steps, result="")
         seen, total = 0, 0.0
 

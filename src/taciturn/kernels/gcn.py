@@ -90,6 +90,17 @@ def new_workspace(nodes: int, entries: int, w1: Real, w2: Real) -> Workspace:
 
 
 @kernel
+def _labelled(labels: Labels, rows: Mask, counts: Ints) -> None:
+    """Write which rows have a label of any head, and how many labels each head has, to zeros (H,)."""
+    for i in range(labels.shape[0]):
+        rows[i] = False
+        for h in range(labels.shape[1]):
+            if labels[i, h] >= 0:
+                rows[i] = True
+                counts[h] += 1
+
+
+@kernel
 def _neighbors(indptr: Ints, columns: NDArray[np.int32], rows: Mask, expanded: Mask) -> None:
     """Write the rows that a product with Â reads to compute ``rows``, these and their neighbors, to ``expanded``."""
     for i in range(rows.shape[0]):
@@ -178,6 +189,15 @@ def _multiply_transposed(
                 value, row = values[p], columns[p]
                 for u in range(out.shape[1]):
                     out[row, u] += value * dense[i, u]
+
+
+@kernel
+def _add_decay(grad: Real, weights: Real, decay: float) -> None:
+    """Add ``decay · weights`` to a gradient (D, U), rounded to its precision before it is added."""
+    factor = grad.dtype.type(decay)
+    for i in range(grad.shape[0]):
+        for u in range(grad.shape[1]):
+            grad[i, u] += factor * weights[i, u]
 
 
 @fast_kernel
@@ -336,7 +356,7 @@ def _kept_inputs(contexts: CSR, rows: Mask, dropout: float, key: np.uint64, work
 
 
 def embed(adjacency: CSR, contexts: CSR, w1: Real, rows: Mask, work: Workspace) -> Real:
-    """Return ``Â ReLU(Â X W1)`` (T, H·L) without dropout, zero outside the masked rows; a view of ``work``."""
+    """Return ``Â ReLU(Â X W1)`` (T, H·L) without dropout: a view of ``work``, void outside the masked rows."""
     hidden_rows = _expanded(adjacency, rows)
     input_rows = _expanded(adjacency, hidden_rows)
     _multiply(*_kept_inputs(contexts, input_rows, 0.0, np.uint64(0), work), w1, input_rows, work.xw1)
@@ -344,7 +364,6 @@ def embed(adjacency: CSR, contexts: CSR, w1: Real, rows: Mask, work: Workspace) 
     _rectify(work.hidden, hidden_rows)
     embedding = work.xw1[: len(rows)]
     _multiply(*adjacency, work.hidden, rows, embedding)
-    embedding[~rows] = 0.0
     return embedding
 
 
@@ -366,7 +385,8 @@ def gradients(
     to the entries of X (one mask for all heads) with ``keys[0]`` and to the hidden layers with ``keys[1]``. Only rows
     within two hops of a label are computed. Â is symmetric, so its rows serve as its columns.
     """
-    labelled = labels.max(axis=1) >= 0
+    labelled, counts = np.empty(len(labels), np.bool_), np.zeros(labels.shape[1], np.int64)
+    _labelled(labels, labelled, counts)
     hidden_rows = _expanded(adjacency, labelled)
     input_rows = _expanded(adjacency, hidden_rows)
     w2_t = np.ascontiguousarray(w2.transpose(0, 2, 1))
@@ -378,13 +398,12 @@ def gradients(
     room = bits, bits.view(np.uint16), np.empty(w1.shape[1], w1.dtype)
     _activate(work.hidden, hidden_rows, w2_t, dropout, keys[1], *room, work.hw2)
     _multiply(*adjacency, work.hw2, labelled, work.logits)
-    counts = (labels >= 0).sum(axis=0).astype(w1.dtype)
-    _softmax_grad(labels, counts, w2.shape[2], work.logits)
+    _softmax_grad(labels, counts.astype(w1.dtype), w2.shape[2], work.logits)
     _multiply(*adjacency, work.logits, hidden_rows, work.hw2)
     _last_layer_back(work.hw2, hidden_rows, w2_t, dropout, work.hidden, grad2_t, work.xw1)
     _multiply(*adjacency, work.xw1, input_rows, work.hidden)
     grad1 = work.grad1
     grad1[...] = 0.0
     _multiply_transposed(*inputs, work.hidden, input_rows, grad1)
-    grad1 += w1.dtype.type(decay) * w1
+    _add_decay(grad1, w1, decay)
     return grad1, np.ascontiguousarray(grad2_t.transpose(0, 2, 1))

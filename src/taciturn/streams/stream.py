@@ -1,6 +1,7 @@
 """A data set as an environment: contexts in random order, rewards late or missing."""
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ class Stream(Displayed):
         self.order = np.concatenate([start, rest[:steps]])
         """The data set's row at each position of the stream, the labelled start first."""
         self._sparse = self._matrix(self.order) if sp.issparse(dataset.contexts) else None
+        self._empty_row: Any = None if self._sparse is None else sp.csr_matrix((1, self._sparse.shape[1]))
         self._utilities = None if worth is None else worth[self.order]
         self._truth = dataset.y[self.order] if self._utilities is None else self._utilities.argmax(axis=1)
         self._index = {name: k for k, name in enumerate(dataset.arms)}
@@ -188,10 +190,11 @@ class Stream(Displayed):
         if self._sparse is None:
             context: Any = self.dataset.contexts[int(self.order[position])]
             return context.copy() if isinstance(context, np.ndarray) else context
-        span = slice(*self._sparse.indptr[position : position + 2])
-        values, columns = self._sparse.data[span].copy(), self._sparse.indices[span].copy()
-        parts = (values, columns, np.array([0, len(values)], np.int32))
-        return sp.csr_matrix(parts, shape=(1, self._sparse.shape[1]))
+        span = slice(*self._sparse.indptr[position : position + 2].tolist())
+        row = copy(self._empty_row)  # its constructor would check a row that is sound, in ten times the time
+        row.data, row.indices = self._sparse.data[span].copy(), self._sparse.indices[span].copy()
+        row.indptr = np.array([0, len(row.data)], np.int32)
+        return row
 
     def _arm_index(self, arm: Arm) -> int:
         if arm not in self._index:

@@ -129,7 +129,7 @@ class GraphEncoder(Part):
 
     def train(self, steps: int) -> None:
         """Gradient steps on all labels, or on batches of them; nothing happens while there are none."""
-        if steps == 0 or not self._has_labels():
+        if steps == 0 or not self._counts()[-1]:
             return
         w1, w2, rate = self._flat_w1, self._w2.data, self._settings.learning_rate
         for grads in islice(self._batch_gradients() if self._in_batches else self._full_gradients(), steps):
@@ -211,11 +211,6 @@ class GraphEncoder(Part):
         """The labels (T, H), with spare rows."""
         return self.labels.data.reshape(len(self.labels.data), self._w1.data.shape[1])
 
-    def _has_labels(self) -> bool:
-        if self._in_batches:
-            return bool(self._counts()[-1])
-        return bool((self.labels.data[: self._contexts.count] >= 0).any())
-
     def _counts(self) -> NDArray[np.int64]:
         """How many contexts have a label of each head (H,), and of any: H + 1 numbers."""
         if self._label_counts is None:
@@ -234,16 +229,20 @@ class GraphEncoder(Part):
         """W1 as a matrix (D, H·L)."""
         return self._flat_w1
 
-    def embeddings(self, node: int | None = None) -> NDArray[np.float32]:
-        """``Â ReLU(ÂX W1)`` (T, H, L) of all nodes, or of one with zeros elsewhere; valid until the next call."""
+    def embeddings(self) -> NDArray[np.float32]:
+        """``Â ReLU(ÂX W1)`` (T, H, L) of all nodes; valid until the next call."""
+        return self._embedded(self.graph.mask())
+
+    def _embedded(self, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """The same of some rows, with any content in the others."""
         work = self._sized_workspace(self._contexts.count, len(self._contexts.rows.columns))
-        flat = gcn.embed(self.graph.adjacency, self._contexts.rows, self._flat_w1, self.graph.mask(node), work)
+        flat = gcn.embed(self.graph.adjacency, self._contexts.rows, self._flat_w1, rows, work)
         return flat.reshape(self._contexts.count, *self._w1.data.shape[1:])
 
     def embedding(self, node: int) -> NDArray[np.float32]:
         """``Â ReLU(ÂX W1)`` (H, L) of one node."""
         if self._settings.batch_size is None:
-            return np.asarray(self.embeddings(node)[node])
+            return np.asarray(self._embedded(self.graph.mask(node))[node])
         members, around = self.graph.around(node, 2)
         near = slice(0, int(around.indptr[1]))  # the first row: the node and its neighbors
         rows = around.columns[near].astype(np.int64)
