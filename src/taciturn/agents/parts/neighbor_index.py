@@ -26,8 +26,9 @@ Ints = NDArray[np.int64]
 TOP = 1024
 """The highest level has at most so many rows: all of them are looked at."""
 
-STARTS = 12
-"""A level is searched from so many rows of that above, which are found with a beam as wide."""
+STARTS, STARTS_ABOVE = 12, 4
+"""All rows are searched from so many of the level above, which are found with a beam as wide; that level and those
+above it from as many as the second."""
 
 BEAM, WIDEST = 96, 1024
 """How wide the beam is at first, and at most: where rows differ by less than a search can see, none is wide enough."""
@@ -131,7 +132,7 @@ class NeighborIndex:
         """The slots of each level, from one on, where a search for a row begins."""
         starts = [np.arange(self._levels[-1].count)]
         for above in range(len(self._levels) - 1, number, -1):
-            found = self._levels[above].search(node, starts[0], STARTS)
+            found = self._levels[above].search(node, starts[0], STARTS if above == 1 else STARTS_ABOVE)
             nodes = self._levels[above].nodes[found.nodes]
             starts.insert(0, np.searchsorted(self._levels[above - 1].nodes, nodes))
         return starts
