@@ -242,7 +242,8 @@ class RowStore(Part):
         count = self.count
         start = self._indptr.item(count)
         stop = start + len(parts[0])
-        self._make_room(stop)
+        if stop > len(self._entries[0]) or stop > len(self._entries[-1]):
+            self._make_room(stop)
         if count + 2 > len(self._indptr):
             self._indptr = grown(self._indptr, count + 2, 0)
         for array, part in zip(self._entries, parts, strict=True):
@@ -524,9 +525,9 @@ class NodeTable(Table):
     def find(self, id: int) -> int:
         """The node of an id that was given out, or −1 if it was evicted."""
         ids = self.id.data
-        node = id - int(ids[0]) if self.count else id
-        if 0 <= node < self.count and ids[node] == id:  # as it is while the oldest are evicted
-            return node
+        node = id - ids.item(0) if self.count else id
+        if 0 <= node < self.count and ids.item(node) == id:  # as it is while the oldest are evicted
+            return int(node)
         node = int(np.searchsorted(ids[: self.count], id))
         return node if node < self.count and ids[node] == id else -1
 

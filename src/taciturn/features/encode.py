@@ -24,6 +24,8 @@ MAX_FEATURES = np.iinfo(np.int32).max
 
 SPARSE_ROWS = (sp.csr_matrix, sp.csr_array)
 
+INT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float64)  # which compare in a tenth of the time of the types
+
 NOTHING_NEW: dict[Any, Any] = {}
 """Of a context by position; nobody writes to it."""
 
@@ -88,9 +90,9 @@ class ContextReader:
     def _is_sound(self, row: Any) -> bool:
         """Whether a sparse matrix is a row as all others were, which needs no more checks."""
         columns, values, wanted = row.indices, row.data, self.n_inputs or 0
-        if row.shape[0] != 1 or row.shape[-1] != wanted or not len(columns) == len(values) == row.indptr[-1]:
+        if row.shape != (1, wanted) or not len(columns) == len(values) == row.indptr[-1]:
             return False
-        if columns.dtype != np.int32 or values.dtype != np.float64:
+        if columns.dtype != INT32 or values.dtype != FLOAT64:
             return False
         return is_sound_row(columns, values, wanted, self.largest, self.scaled)
 

@@ -215,7 +215,9 @@ def is_dense(state: RidgeState, columns: Columns) -> bool:
 def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
     """``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,) of one context; a dense one takes the way of a batch, to round alike."""
     if not is_dense(state, columns):
-        return sparse_scores(state, columns, values)
+        means, spreads = np.empty(len(state.theta)), np.empty(len(state.theta))
+        _sparse_scores(*state, columns, values, means, spreads)
+        return means, spreads
     context = np.zeros((1, state.theta.shape[1]))
     context[0, columns] = values
     means, spreads = dense_scores(state, context)
@@ -227,13 +229,6 @@ def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
     shape = len(contexts), len(state.theta)
     means, spreads = np.empty(shape), np.empty(shape)
     _dense_scores(*state, contexts, means, spreads)
-    return means, spreads
-
-
-def sparse_scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
-    """For a sparse context: ``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,)."""
-    means, spreads = np.empty(len(state.theta)), np.empty(len(state.theta))
-    _sparse_scores(*state, columns, values, means, spreads)
     return means, spreads
 
 

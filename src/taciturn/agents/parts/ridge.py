@@ -69,8 +69,8 @@ class ArmRidge(Part):
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""
-        means, spreads = ridge.scores(self.state, *self._folded(row))
-        widths = np.sqrt(spreads)
+        means, widths = ridge.scores(self.state, *(row if self._max_width is None else self._folded(row)))
+        np.sqrt(widths, out=widths)
         widths *= alpha
         return means / self._lengths() if normalize_theta else means, widths
 
