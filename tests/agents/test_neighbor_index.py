@@ -229,10 +229,22 @@ def test_rows_too_close_to_tell_apart_do_not_widen_the_beam_forever(monkeypatch)
 def test_the_beam_is_widened_until_enough_is_found(monkeypatch):
     monkeypatch.setattr(module, "MEASURED", 100)
     monkeypatch.setattr(module, "RECALL", 0.9999)
+    monkeypatch.setattr(module, "PLENTY", 1.1)
     held = Held(30)
     held.add(np.random.default_rng(3).random((1200, 30)))
     assert held.graph._index.beam > module.BEAM, "a beam that misses any is too narrow"
     assert 0.9 < held.graph.recall <= 1.0
+
+
+def test_a_beam_that_chance_made_too_wide_becomes_narrow_again_and_still_finds_enough(monkeypatch):
+    monkeypatch.setattr(module, "MEASURED", 100)
+    monkeypatch.setattr(module, "CHECKS", 600)
+    held, X = Held(10), np.random.default_rng(4).random((2400, 10))
+    held.add(X[:600])
+    held.graph._index.beam = module.WIDEST
+    held.add(X[600:])
+    assert module.BEAM <= held.graph._index.beam < module.WIDEST / 4
+    assert recall_of(held) >= 0.98
 
 
 def test_few_rows_that_are_left_have_no_index():

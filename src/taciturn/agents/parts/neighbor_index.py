@@ -40,6 +40,9 @@ measured in multiplications of dense rows."""
 RECALL, WIDER, MEASURED = 0.985, 1.4, 1000
 """The beam becomes wider by this factor if less than this share of so many neighbors was found."""
 
+PLENTY, NARROWER = 0.994, 1.2
+"""It becomes narrower by this factor if more than this share of twice as many was found: chance made it too wide."""
+
 CHECKS = 512
 """One insertion in 1/512 of the rows is exact, to see what the search finds: about 355 while the rows double."""
 
@@ -74,7 +77,7 @@ class NeighborIndex:
     def __init__(self, contexts: RowStore, base: NeighborLists) -> None:
         self._contexts, self._base = contexts, base
         self._levels = [SearchLevel(contexts, base)]
-        self.beam = max(BEAM, 2 * base.lists.neighbors.shape[1])
+        self.beam = self._narrowest
         self._unchecked = 0  # insertions since the last that was exact
         self._found = self._wanted = 0  # neighbors, since the beam was last made wider
         self._recall_before = 1.0  # what the recall was then
@@ -157,17 +160,28 @@ class NeighborIndex:
         for part, kept in zip(parts, exact, strict=True):
             part[...] = kept
         self._unchecked = 0
-        self._widen()
+        self._adapt()
         return changed
 
-    def _widen(self) -> None:
-        """Widen the beam where it finds too few, and let older counts weigh less."""
-        if self._wanted >= MEASURED and self._found < RECALL * self._wanted and self.beam < WIDEST:
-            self._recall_before = self._found / self._wanted
-            self._found = self._wanted = 0
-            self.beam = min(int(WIDER * self.beam), WIDEST)
-        elif self._wanted >= 4 * MEASURED:
-            self._found, self._wanted = self._found // 2, self._wanted // 2
+    def _adapt(self) -> None:
+        """Widen the beam where it finds too few, narrow it where it finds plenty, and let older counts weigh less."""
+        found, wanted = self._found, self._wanted
+        if wanted >= MEASURED and found < RECALL * wanted and self.beam < WIDEST:
+            self._set_beam(min(int(WIDER * self.beam), WIDEST))
+        elif wanted >= 2 * MEASURED and found > PLENTY * wanted and self.beam > self._narrowest:
+            self._set_beam(max(int(self.beam / NARROWER), self._narrowest))
+        elif wanted >= 4 * MEASURED:
+            self._found, self._wanted = found // 2, wanted // 2
+
+    def _set_beam(self, width: int) -> None:
+        """Search with such a beam, and count anew what it finds."""
+        self._recall_before = self.recall
+        self._found = self._wanted = 0
+        self.beam = width
+
+    @property
+    def _narrowest(self) -> int:
+        return max(BEAM, 2 * self._base.lists.neighbors.shape[1])
 
     # Eviction, and rows that move.
 
