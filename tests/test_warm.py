@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 
 from taciturn import LinUCB, ViewUCB, make
 from taciturn.agents import warm as preparing
@@ -91,3 +92,14 @@ def test_agents_are_prepared_by_their_kind_and_once(monkeypatch):
     preparing.prepare(Own(arms=2))
     preparing.prepare(object())
     assert done == ["linucb", "viewucb"]
+
+
+def test_a_kind_is_prepared_once_in_a_process_whoever_asks(monkeypatch):
+    """Every server that was forked from a prepared process spent half a second on it once more."""
+    done = []
+    monkeypatch.setattr(preparing, "_exercise", lambda kind, _: done.append(kind))
+    monkeypatch.setattr(preparing, "_prepare_kind", cache(preparing._prepare_kind.__wrapped__))
+    preparing.compile_kernels(["linucb"])
+    preparing.compile_kernels(["rogcn", "linucb"])
+    preparing.prepare(LinUCB(arms=2))
+    assert done == ["linucb", "rogcn"]

@@ -12,15 +12,17 @@ import taciturn
 from service_kit import FakeTime
 from taciturn.client import Client
 
-# Everything is imported once; each server is a fork of this process, on the same port. A server that is told a moment
-# kills itself at the next request that changes something: before it is carried out, or when it is about to be answered.
+# Everything is imported and loaded once; each server is a fork of this process, on the same port. A server that is told
+# a moment kills itself at the next request that changes something: before it is carried out, or when it is about to be
+# answered.
 SERVER = """
 import os, signal, sys
 from pathlib import Path
 import uvicorn
-import taciturn.agents.linucb
+from taciturn.agents.warm import compile_kernels
 from taciturn.service.run import opened_app, opened_journal
 
+compile_kernels(["linucb"])
 folder, port = Path(sys.argv[1]), int(sys.argv[2])
 
 class Announcing(uvicorn.Server):

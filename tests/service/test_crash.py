@@ -42,6 +42,7 @@ import numpy, taciturn
 from taciturn.agents.bilinucb import BILinUCB
 from taciturn.agents.linucb import LinUCB
 from taciturn.agents.viewucb import ViewUCB
+from taciturn.agents.warm import compile_kernels
 from taciturn.service.run import opened_app, opened_journal
 
 class Announcing(uvicorn.Server):
@@ -60,6 +61,7 @@ def serve(folder):
         Announcing(uvicorn.Config(app, port=0, log_level="critical")).run()
 
 folder, child = Path(sys.argv[1]), 0
+compile_kernels(["linucb", "viewucb", "bilinucb-kmeans"])  # as a server does with the first agent of a kind
 for line in sys.stdin:  # everything is imported and loaded once; each server is a fork of this process
     if line.startswith("start"):
         child = os.fork()

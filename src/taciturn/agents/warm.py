@@ -21,10 +21,10 @@ def compile_kernels(kinds: Iterable[str]) -> None:
     """Compile, or read from the cache, all kernels that agents of some kinds (names of `METHODS`) use.
 
     A small agent of each kind goes through everything that agents do. With an empty cache that takes seconds, with a
-    full one a tenth of a second.
+    full one a tenth of a second, and in a process that has done it before, or was forked from one, nothing.
     """
     for kind in kinds:
-        _exercise(kind, make(kind, arms=["a", "b"], max_nodes=16))
+        _prepare_kind(kind)
 
 
 def prepare(agent: object) -> None:
@@ -36,7 +36,7 @@ def prepare(agent: object) -> None:
         _prepare_kind(_kind_of(agent))
 
 
-_prepare_kind = cache(lambda kind: compile_kernels([kind]))
+_prepare_kind = cache(lambda kind: _exercise(kind, make(kind, arms=["a", "b"], max_nodes=16)))
 
 
 def _kind_of(agent: BaseAgent) -> str:
@@ -84,7 +84,7 @@ def _exercise(kind: str, agent: Any) -> None:
     if "covariance" in agent.params:
         params = agent.params | {"arms": 2, "max_nodes": None, "rank": 4}
         _fill(type(agent)(**params), 1, 120)
-        _fill(type(agent)(**params), MANY_FEATURES, 30)
+        _fill(type(agent)(**params), MANY_FEATURES, 15)
 
 
 def _fill(agent: Any, n_features: int, steps: int) -> None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -180,7 +179,7 @@ class Session:
         except (TypeError, AttributeError, ArithmeticError):  # a type that the parameter's own check did not expect
             raise TaciturnError("no agent can be made with these params; check their types") from None
         agent.defer_training()
-        _compile_once(op.kind)
+        compile_kernels([op.kind])  # so that its first decision does not wait for them
         self._agent, self.kind, self.corrections = agent, op.kind, op.corrections
         self.timed = agent.expire_after is not None
 
@@ -207,7 +206,7 @@ class Session:
         except Exception as error:
             raise InvalidData(f"agent.taciturn: its parts do not fit together ({type(error).__name__})") from error
         agent.defer_training()
-        _compile_once(kind)
+        compile_kernels([kind])
         self._agent, self.kind = agent, kind
 
     def _add_arm(self, op: AddArm) -> None:
@@ -338,12 +337,6 @@ def _load_untrusted(file: bytes) -> Any:
         raise InvalidData(
             f"agent.taciturn: not written by this version of taciturn ({type(error).__name__})"
         ) from error
-
-
-@cache
-def _compile_once(kind: str) -> None:
-    """Compile the kernels of a kind, so that its first decision does not wait for them."""
-    compile_kernels([kind])
 
 
 def check_distinct_text(names: Any) -> None:
