@@ -1,5 +1,6 @@
 """Requests that the OpenAPI document allows, and others, are answered as the document says."""
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
@@ -17,15 +18,17 @@ from taciturn.service.journal.base import Key
 TOKEN = new_token()
 
 
-def served():
-    """An application with a few agents and decisions, so that requests can find some."""
+SERVICE = Service(MemoryJournal(), limits=Limits(agents=50, arms=20, dimension=200, batch=20, nodes=10_000))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def agents_and_decisions():
+    """A few, so that requests can find some; not while tests are collected, which every process does."""
     compile_kernels(METHODS)  # with an empty cache that takes longer than a request may
-    service = Service(MemoryJournal(), limits=Limits(agents=50, arms=20, dimension=200, batch=20, nodes=10_000))
     for name in "ab":
-        service.call(name, service.limits.bounded_create(Create(name, ["x", "y"], "linucb")))
+        SERVICE.call(name, SERVICE.limits.bounded_create(Create(name, ["x", "y"], "linucb")))
         named = {"late": 1.0, "country": "DE", "note": "where is it", "tags": ["new"], "at": "2026-11-16", "no": None}
-        service.call(name, Decide(DecideRequest(contexts=[named] * 20)))  # so that most contexts with names are valid
-    return create_app(service, Keyring([Key("fuzz", digest(TOKEN), "write")]))
+        SERVICE.call(name, Decide(DecideRequest(contexts=[named] * 20)))  # so that most contexts with names are valid
 
 
 # Whether a context, an id, a file or params are valid depends on the agent, not on the schema: 410 and 422 are right.
@@ -37,7 +40,8 @@ CHECKS = {
     "negative_data_rejection": {"expected-statuses": REFUSED},
 }
 CONFIG = SchemathesisConfig.from_dict({"checks": CHECKS})
-schema = schemathesis.openapi.from_asgi("/openapi.json", served(), config=CONFIG)
+APP = create_app(SERVICE, Keyring([Key("fuzz", digest(TOKEN), "write")]))
+schema = schemathesis.openapi.from_asgi("/openapi.json", APP, config=CONFIG)
 
 
 @schema.parametrize()
