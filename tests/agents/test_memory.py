@@ -70,13 +70,13 @@ SHAPES = {
         {"pending": 1600, "labelled": 16, "decided": 2},
         {"max_nodes": 1500, "hidden": 256, "warmup": 1600, "start_epochs": 1, "steps_per_arrival": 0},
     ),
-    "networks in batches": (
+    "networks in batches": (  # of many arms: every 64 labelled contexts train on all that there are
         "gcnucb",
-        40,
+        320,
         10,
         10,
-        {"labelled": 1600, "decided": 6},
-        {"max_nodes": 1500, "hidden": 256, "warmup": 0, "start_epochs": 1, "batch_size": 64},
+        {"labelled": 450, "decided": 6},
+        {"max_nodes": 400, "hidden": 64, "warmup": 0, "start_epochs": 1, "batch_size": 64},
     ),
     "warm-up": ("gcnucb", 40, 600, 600, {"labelled": 80, "decided": 6}, {"max_nodes": 100, "start_epochs": 1}),
     "views of many arms": (
