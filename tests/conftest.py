@@ -4,6 +4,7 @@ Data beyond what ships with scikit-learn comes through TACITURN_DATA; without it
 """
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,13 @@ def untraced_children(request, monkeypatch):
     if request.node.get_closest_marker("no_cover"):
         for name in [name for name in os.environ if name.startswith("COVERAGE_PROCESS")]:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """A folder in memory if the system has one, for thousands of damaged files."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as folder:  # noqa: S108
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -123,10 +123,10 @@ def test_a_file_names_no_module_and_no_private_attribute_of_taciturn(name, tmp_p
     assert header["root"]["object"] == agent.tag
 
 
-def test_every_flipped_bit_and_every_truncation_is_refused(saved, tmp_path):
+def test_every_flipped_bit_and_every_truncation_is_refused(saved, memory):
     """Every byte of the file, in the header, the arrays and the checksum alike."""
     whole = saved.read_bytes()
-    damaged = tmp_path / "damaged"
+    damaged = memory / "damaged"
     for at in range(len(whole)):
         damaged.write_bytes(whole[:at])
         with pytest.raises(InvalidData) as cut:
@@ -242,7 +242,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forged_array_or_number_is_refused_or_harmless(name, tmp_path):
+def test_a_forged_array_or_number_is_refused_or_harmless(name, memory):
     """Kernels do not check indices; a forged one once read and wrote anywhere. A process of its own may crash."""
     agent = taciturn.make(name, arms=3, **FORGED[name])
     agent.warm_start(np.random.default_rng(1).random((6, 4)), [0, 1, 2] * 2)
@@ -253,8 +253,8 @@ def test_a_forged_array_or_number_is_refused_or_harmless(name, tmp_path):
     agent.decide(np.random.default_rng(12).random(4))
     agent.decide(np.random.default_rng(13).random(4))
     agent.train_pending(5)  # ViewUCB is in the middle of a solve
-    agent.save(tmp_path / "agent")
-    command = [sys.executable, "-c", FORGER, tmp_path / "agent"]
+    agent.save(memory / "agent")
+    command = [sys.executable, "-c", FORGER, memory / "agent"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     refused, used, unclean = json.loads(done.stdout)

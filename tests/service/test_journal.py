@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import closing, contextmanager
 from itertools import accumulate, pairwise
@@ -310,13 +309,6 @@ def test_commits_wait_for_the_disk_and_errors_are_one_line(server):
 
 
 # --- the SQLite file ---
-
-
-@pytest.fixture
-def memory(tmp_path):
-    """A folder in memory if the system has one, for thousands of damaged files."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as folder:  # noqa: S108
-        yield Path(folder)
 
 
 def legible(content, length, records, path):
