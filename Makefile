@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 # a module together, such as loadfile, run tests of the same name once: of the fuzz tests 1 of 17.) Numerical libraries get
 # one thread each, since threads that outnumber the cores wait for each other (k-means took ten times as long). Bytecode is
 # written even where the environment forbids it, because tests start hundreds of processes that import the same modules.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python
+PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: demo check test lint bench clean
+.PHONY: demo check test lint kernels bench clean
 
 # Bytecode is written even where the environment forbids it: without it, imports alone take seconds.
 demo: $(VENV)/plot.done
@@ -22,7 +22,8 @@ check: $(VENV)/dev.done $(VENV)/obp.done lint
 	$(PYTEST) --quiet -m "not slow"
 
 # Before a change lands: all tests, with branch coverage, which must not fall below fail_under in pyproject.toml.
-test: $(VENV)/dev.done $(VENV)/obp.done lint
+test: $(VENV)/dev.done $(VENV)/obp.done
+	$(MAKE) --jobs 2 lint kernels
 	$(PYTEST) --cov --cov-report=term
 
 lint: $(VENV)/dev.done
@@ -30,6 +31,10 @@ lint: $(VENV)/dev.done
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# With an empty cache both processes of the tests would compile the same kernels, and traced, which takes longer.
+kernels: $(VENV)/dev.done
+	$(TESTING) -m taciturn.warm > /dev/null
 
 # Beside what people use today, in about half an hour; writes docs/performance.md. Needs TACITURN_DATA and an idle machine.
 bench: $(VENV)/bench.done
