@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import subprocess
 import sys
 
@@ -81,41 +80,63 @@ def test_runs_of_a_worker_that_dies_are_retried_and_one_that_always_kills_fails(
             assert always, "only runs beside one that always kills its worker may fail with it"
 
 
-SCRIPT = """
-import sys
+RUNNER = """
+import os, signal, sys
 from pathlib import Path
+from taciturn.agents.warm import compile_kernels
 from taciturn.experiments.checks import toy_data
 from taciturn.experiments.runner import execute
 from taciturn.experiments.spec import Experiment, expand
 
 runs = expand(Experiment(datasets=[toy_data(150)], methods=["linucb", "rogcn"], missing=[0.2, 0.6], seeds=range(6)))
-for record in execute(runs, Path(sys.argv[1]), jobs=int(sys.argv[2])):
-    print(record.id, flush=True)
+
+def run(jobs):
+    for record in execute(runs, Path(sys.argv[1]), jobs=jobs):
+        print(record.id, flush=True)
 """
+ONCE = RUNNER + "run(int(sys.argv[2]))"
+KILLED = (
+    RUNNER
+    + """
+compile_kernels(["linucb", "rogcn"])
+for line in sys.stdin:  # everything is imported and loaded once; each runner is a fork of this process
+    if line == "kill\\n":
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        print("dead", flush=True)
+    elif not (child := os.fork()):
+        sys.stdin.close()
+        run(1)
+        os._exit(0)
+"""
+)
 
 
 def test_a_runner_killed_repeatedly_ends_with_every_run_exactly_once(tmp_path):
     """SIGKILL after a random number of lines, 20 times, then to the end."""
 
-    def start(folder, jobs):
-        command = [sys.executable, "-c", SCRIPT, str(folder), str(jobs)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    def start(code, folder, *arguments):
+        command = [sys.executable, "-c", code, str(folder), *map(str, arguments)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    with start(tmp_path / "whole", 1) as whole:
+    with start(ONCE, tmp_path / "whole", 1) as whole:
         wanted = whole.communicate()[0].split()
     assert len(wanted) == 24
     draw, file = random.Random(0), tmp_path / "killed" / RUNS  # noqa: S311 - not for secrets
-    for kill in range(20):
-        finished = len(list(read_runs(file.parent)))
-        assert finished < 24, "some runs must be left to interrupt"
-        with start(tmp_path / "killed", 1) as process:
+    with start(KILLED, file.parent) as runners:
+        for kill in range(20):
+            finished = len(list(read_runs(file.parent)))
+            assert finished < 24, "some runs must be left to interrupt"
+            print("start", file=runners.stdin, flush=True)
             for _ in range(finished + draw.randrange(2)):
-                process.stdout.readline()
-            os.killpg(process.pid, signal.SIGKILL)
-        if kill % 5 == 4 and file.exists():  # now and then a line that was not completely written
-            with file.open("ab") as torn:
-                torn.write(b'{"id": "torn')
-    with start(tmp_path / "killed", 2) as process:
+                assert runners.stdout.readline()
+            print("kill", file=runners.stdin, flush=True)
+            for line in iter(runners.stdout.readline, "dead\n"):
+                assert line in {f"{id}\n" for id in wanted}  # one more, in the meantime
+            if kill % 5 == 4 and file.exists():  # now and then a line that was not completely written
+                with file.open("ab") as torn:
+                    torn.write(b'{"id": "torn')
+    with start(ONCE, file.parent, 2) as process:
         process.communicate()
     assert process.returncode == 0
     assert sorted(record.id for record in read_runs(file.parent)) == sorted(wanted)
