@@ -24,6 +24,7 @@ def results(tmp_path_factory):
         missing=[0.2, 0.6],
         delay=[0, "geometric:3"],
         seeds=range(3),
+        steps=45,  # beyond those that curves leave out
         params={"ties": "first"},
     )
     list(execute(expand(several), folder, command="taciturn run <script>alert(1)</script>"))
