@@ -19,9 +19,9 @@ def test_precision_is_kept_with_unscaled_features():
         ridge.update(state, *sparse(x), np.ones(1), np.array([True]), 1.0)
         A += np.outer(x, x)
         b += x
-    means, spreads = ridge.scores(state, *sparse(x))
+    means, widths = ridge.scores(state, *sparse(x))
     np.testing.assert_allclose(means[0], x @ np.linalg.solve(A, b), rtol=1e-4)
-    np.testing.assert_allclose(spreads[0], x @ np.linalg.solve(A, x), rtol=1e-2)
+    np.testing.assert_allclose(widths[0] ** 2, x @ np.linalg.solve(A, x), rtol=1e-2)
 
 
 def random_row(rng, dimension, density):
@@ -81,15 +81,16 @@ def test_state_equals_the_inverse_after_random_updates_and_downdates(seed, arms,
             A[k] += sign * np.outer(x, x)
             b[k] += sign * targets[k] * x
     x = random_row(rng, dimension, density)
-    means, spreads = ridge.scores(state, *sparse(x))
+    means, widths = ridge.scores(state, *sparse(x))
     inverses = np.linalg.inv(A)
     np.testing.assert_allclose(state.theta, np.einsum("kij,kj->ki", inverses, b), rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(means, np.einsum("i,kij,kj->k", x, inverses, b), rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(spreads, np.einsum("i,kij,j->k", x, inverses, x), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(widths**2, np.einsum("i,kij,j->k", x, inverses, x), rtol=1e-7, atol=1e-8)
     many = np.stack([x, random_row(rng, dimension, 1.0)])
     for i, found in enumerate(zip(*ridge.dense_scores(state, many), strict=True)):
         np.testing.assert_allclose(found[0], np.einsum("i,kij,kj->k", many[i], inverses, b), rtol=1e-7, atol=1e-7)
-        np.testing.assert_allclose(found[1], np.einsum("i,kij,j->k", many[i], inverses, many[i]), rtol=1e-7, atol=1e-8)
+        spreads = np.einsum("i,kij,j->k", many[i], inverses, many[i])
+        np.testing.assert_allclose(found[1] ** 2, spreads, rtol=1e-7, atol=1e-8)
         for one, two in zip(found, ridge.dense_scores(state, many[i : i + 1]), strict=True):
             np.testing.assert_array_equal(one, two[0])
 

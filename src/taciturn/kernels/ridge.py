@@ -212,24 +212,24 @@ def is_dense(state: RidgeState, columns: Columns) -> bool:
     return bool(DENSE * len(columns) > state.theta.shape[1])
 
 
-def scores(state: RidgeState, columns: Columns, values: Floats) -> tuple[Floats, Floats]:
-    """``θ_kᵀx`` (K,) and ``xᵀA_k⁻¹x`` (K,) of one context; a dense one takes the way of a batch, to round alike."""
+def scores(state: RidgeState, columns: Columns, values: Floats, alpha: float = 1.0) -> tuple[Floats, Floats]:
+    """``θ_kᵀx`` (K,) and ``α√(xᵀA_k⁻¹x)`` (K,) of one context; a dense one takes the way of a batch, to round alike."""
     if not is_dense(state, columns):
-        means, spreads = np.empty(len(state.theta)), np.empty(len(state.theta))
-        _sparse_scores(*state, columns, values, means, spreads)
-        return means, spreads
+        means, widths = np.empty(len(state.theta)), np.empty(len(state.theta))
+        _sparse_scores(*state, columns, values, float(alpha), means, widths)
+        return means, widths
     context = np.zeros((1, state.theta.shape[1]))
     context[0, columns] = values
-    means, spreads = dense_scores(state, context)
-    return means[0], spreads[0]
+    means, widths = dense_scores(state, context, alpha)
+    return means[0], widths[0]
 
 
-def dense_scores(state: RidgeState, contexts: Floats) -> tuple[Floats, Floats]:
-    """``θ_kᵀx`` and ``xᵀA_k⁻¹x`` of N contexts (N, D) with most of their entries: (N, K) each."""
+def dense_scores(state: RidgeState, contexts: Floats, alpha: float = 1.0) -> tuple[Floats, Floats]:
+    """``θ_kᵀx`` and ``α√(xᵀA_k⁻¹x)`` of N contexts (N, D) with most of their entries: (N, K) each."""
     shape = len(contexts), len(state.theta)
-    means, spreads = np.empty(shape), np.empty(shape)
-    _dense_scores(*state, contexts, means, spreads)
-    return means, spreads
+    means, widths = np.empty(shape), np.empty(shape)
+    _dense_scores(*state, contexts, float(alpha), means, widths)
+    return means, widths
 
 
 # Kernels are given arrays, not a state, and those that they write to: a tuple, an allocation or a view of a row take
@@ -246,8 +246,9 @@ def _dense_scores(
     counts: Ints,
     theta: Floats,
     contexts: Floats,
+    alpha: float,
     means: Floats,
-    spreads: Floats,
+    widths: Floats,
 ) -> None:
     """Arrays run side by side, half of a symmetric A⁻¹ is read, and an arm's is read once for all contexts."""
     dimension = contexts.shape[1]
@@ -272,7 +273,7 @@ def _dense_scores(
                     product += pending[k, j, c] * contexts[n, c]
                 spread -= gains[k, j] * product * product
             means[n, k] = mean
-            spreads[n, k] = 0.0 if spread < 0.0 else spread  # noqa: FURB136 - quicker to compile
+            widths[n, k] = 0.0 if spread < 0.0 else alpha * np.sqrt(spread)
 
 
 @fast_kernel
@@ -286,8 +287,9 @@ def _sparse_scores(
     theta: Floats,
     columns: Columns,
     values: Floats,
+    alpha: float,
     means: Floats,
-    spreads: Floats,
+    widths: Floats,
 ) -> None:
     size = columns.shape[0]
     for k in range(theta.shape[0]):
@@ -308,7 +310,7 @@ def _sparse_scores(
                 product += pending[k, j, columns[a]] * values[a]
             spread -= gains[k, j] * product * product
         means[k] = mean
-        spreads[k] = 0.0 if spread < 0.0 else spread  # noqa: FURB136 - quicker to compile
+        widths[k] = 0.0 if spread < 0.0 else alpha * np.sqrt(spread)
 
 
 @fast_kernel

@@ -181,7 +181,7 @@ class NeighborIndex:
 
     @property
     def _narrowest(self) -> int:
-        return max(BEAM, 2 * self._base.lists.neighbors.shape[1])
+        return max(BEAM, 2 * int(self._base.lists.neighbors.shape[1]))
 
     # Eviction, and rows that move.
 

@@ -69,9 +69,7 @@ class ArmRidge(Part):
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""
-        means, widths = ridge.scores(self.state, *(row if self._max_width is None else self._folded(row)))
-        np.sqrt(widths, out=widths)
-        widths *= alpha
+        means, widths = ridge.scores(self.state, *(row if self._max_width is None else self._folded(row)), alpha)
         return means / self._lengths() if normalize_theta else means, widths
 
     def scores_batch(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool = False) -> list[Scores]:
@@ -84,10 +82,10 @@ class ArmRidge(Part):
             contexts = np.zeros((len(piece), self.state.theta.shape[1]))
             for context, row in zip(contexts, piece, strict=True):
                 context[row.columns] = row.values
-            means, spreads = ridge.dense_scores(self.state, contexts)
+            means, widths = ridge.dense_scores(self.state, contexts, alpha)
             if normalize_theta:
                 means /= self._lengths()
-            scored += zip(means, alpha * np.sqrt(spreads), strict=True)
+            scored += zip(means, widths, strict=True)
         return scored
 
     def _lengths(self) -> NDArray[np.float64]:
@@ -109,7 +107,7 @@ class ArmRidge(Part):
             return
         row = self._folded(self._contexts[example.node])
         n_arms = len(example.mask)
-        shares = ridge.scores(self.state, *row)[1][:n_arms]
+        shares = ridge.scores(self.state, *row)[1][:n_arms] ** 2
         size = (row.values**2).sum() * self.state.scale[0]
         enough = (MIN_MARGIN if self._lifecycle.nothing_evicted else MIN_MARGIN_AFTER_EVICTION) * size
         safe = (1.0 - shares >= enough) | self._copied[:n_arms]  # a copied arm has no examples to learn from
