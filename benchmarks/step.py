@@ -38,7 +38,8 @@ MISSING = 0.25
 LABELLED = 20
 WARMUP = 100  # less than the default, so that most steps are past the warm-up
 WARMED_UP = ("bilinucb", "ilinucb", "gcnucb")
-REFERENCES = {"majority", "oracle-full", "labelspreading"}  # baselines of the experiments, not methods to deploy
+# Baselines of the experiments, not methods to deploy.
+REFERENCES = {"majority", "oracle-full", "labelspreading", "extratrees", "static"}
 FEWEST_RUNS, MOST_RUNS = 3, 12  # per row, round and checkout
 SLOWER = 1.05
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

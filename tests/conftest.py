@@ -29,6 +29,7 @@ SLOW_TESTS = (
     "agents/test_bounds.py::test_a_number_out_of_bounds_is_refused_in_one_line_that_names_it",  # every parameter
     "agents/test_bounds.py::test_the_largest_contexts",  # long runs of every agent
     "agents/test_forged_files.py::test_a_forgery",  # loads thousands of files
+    "agents/test_every_agent.py::test_every_agent_passes[None-extratrees",  # hundreds of fits
     "agents/test_every_agent.py::test_every_agent_passes[paper",  # the default settings are checked always
     "agents/test_every_agent.py::test_every_agent_passes_with_several_right_arms",
     "agents/test_eviction.py::test_a_bounded_agent_keeps_size_and_evidence_over_a_long_run",  # long runs

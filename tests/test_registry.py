@@ -20,7 +20,7 @@ def test_bounded_and_unbounded_imputation_are_different_families():
 
 def test_references_are_marked_by_a_field():
     references = {name for name, method in METHODS.items() if method.reference}
-    assert references == {"majority", "oracle-full", "labelspreading", "knn", "logreg"}
+    assert references == {"majority", "oracle-full", "labelspreading", "knn", "logreg", "extratrees", "static"}
 
 
 def test_a_preset_leaves_methods_without_a_family_unchanged():

@@ -104,6 +104,18 @@ METHODS: dict[str, Method] = {
         "reference: scikit-learn's logistic regression, refit every 50 steps",
         reference=True,
     ),
+    "extratrees": Method(
+        "taciturn.agents.classifiers:ExtraTrees",
+        {},
+        "reference: scikit-learn's extremely randomized trees, refit every 50 steps or more",
+        reference=True,
+    ),
+    "static": Method(
+        "taciturn.agents.classifiers:Static",
+        {},
+        "reference: a logistic regression on the labelled start alone",
+        reference=True,
+    ),
 }
 
 PRESETS = {"paper": "opr2020.toml"}

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading
 
@@ -30,7 +31,14 @@ def regression(X, labels):
     return LogisticRegression(max_iter=200).fit(X[known], np.array(labels)[known])
 
 
-@pytest.mark.parametrize(("name", "fit"), [("labelspreading", spreading), ("logreg", regression)])
+def trees(X, labels):
+    known = np.array(labels) >= 0
+    return ExtraTreesClassifier(100, random_state=0).fit(X[known], np.array(labels)[known])
+
+
+@pytest.mark.parametrize(
+    ("name", "fit"), [("labelspreading", spreading), ("logreg", regression), ("extratrees", trees)]
+)
 def test_a_model_equals_scikit_learn_at_each_refit(name, fit):
     stream = Stream(toy_data(rows=90, seed=0), missing=0.3, seed=0)
     agent = taciturn.make(name, arms=stream.arms, every=20, scaling="none")
@@ -51,6 +59,25 @@ def test_a_model_equals_scikit_learn_at_each_refit(name, fit):
         agent.feedback(decision.id, reward)
         known.append(stream.arms.index(decision.arm) if reward == 1 else -1)
     assert refits == 4
+
+
+def test_trees_are_refitted_once_their_contexts_have_grown_enough(monkeypatch):
+    fitted, fit = [], ExtraTreesClassifier.fit
+    monkeypatch.setattr(ExtraTreesClassifier, "fit", lambda self, X, y: fitted.append(len(y)) or fit(self, X, y))
+    agent = taciturn.make("extratrees", arms=2, every=5, growth=0.5, trees=2, scaling="none")
+    for step in range(60):
+        agent.feedback(agent.decide([1.0, float(step)]).id, 1)
+    assert fitted == [5, 11, 18, 29, 45]
+
+
+def test_a_static_classifier_learns_its_start_and_nothing_else():
+    stream = Stream(toy_data(rows=120, seed=0), missing=0, seed=0)
+    choices = [
+        taciturn.evaluate(taciturn.make("static", arms=stream.arms), Stream(stream.dataset, missing=missing, seed=0))
+        for missing in (0, 1)
+    ]
+    np.testing.assert_array_equal(*(trace.choices for trace in choices))
+    assert choices[0].accuracy > 0.5
 
 
 def test_a_regression_of_one_known_arm_chooses_it():

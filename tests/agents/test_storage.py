@@ -237,6 +237,8 @@ FORGED = {
     "labelspreading": {"every": 5},
     "knn": {},
     "logreg": {"every": 5},
+    "extratrees": {"every": 5, "trees": 3},
+    "static": {},
     "oracle-full": {},
 }
 

@@ -47,6 +47,8 @@ AGENTS = {
     "labelspreading": partial(taciturn.make, "labelspreading", every=3),
     "knn": partial(taciturn.make, "knn", neighbors=3),
     "logreg": partial(taciturn.make, "logreg", every=3),
+    "extratrees": partial(taciturn.make, "extratrees", every=3, trees=5),
+    "static": partial(taciturn.make, "static"),
 }
 
 

@@ -117,6 +117,10 @@ class RefitModel(BaseAgent):
         self._model = None
         return self._fitted.data[:count]
 
+    def _is_due(self, more: int, fitted: int) -> bool:
+        """Whether a model that was fitted to so many contexts is to be fitted to so many more."""
+        return more >= self.every
+
     def _fit(self, labels: NDArray[np.int64]) -> Model:
         key = (self._table.id.data[: len(labels)].tobytes() + labels.tobytes(), self._contexts.n_features)
         if self._model is None or self._model[0] != key:
@@ -128,7 +132,7 @@ class RefitModel(BaseAgent):
 
     def _score(self, node: int) -> Scores:
         labels = self._fitted.data[: int((self._fitted.data > UNSEEN).sum())]
-        if node - len(labels) >= self.every:
+        if self._is_due(node - len(labels), len(labels)):
             labels = self._refit()
         n_arms = len(self._arm_names)
         scores = np.full(n_arms, 1.0 / n_arms)

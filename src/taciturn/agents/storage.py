@@ -39,6 +39,8 @@ MODULE_OF_TAG = {
     "labelspreading": "taciturn.agents.references",
     "logreg": "taciturn.agents.references",
     "oracle-full": "taciturn.agents.references",
+    "extratrees": "taciturn.agents.classifiers",
+    "static": "taciturn.agents.classifiers",
 }
 """The modules that register the tags of the library's own agents; they are imported when a file asks for one."""
 
