@@ -24,6 +24,9 @@ SLOW_TESTS = (
     "test_readme.py",  # every command and block of code in the documentation
     "test_your_own.py",  # runs experiments
     "test_reproduction.py",  # experiments of the paper
+    "adapters/peers/test_every_peer.py::test_it_is_clearly_better",  # runs experiments
+    "adapters/peers/test_every_peer.py::test_it_passes_check_agent",  # other libraries take their time
+    "adapters/peers/test_same_choices.py::test_contextualbandits_over",  # hundreds of fits
     "agents/test_arms.py::test_arms_are_added_and_retired_while_decisions_are_pending",  # long runs of every agent
     "agents/test_arms.py::test_arms_are_chosen_as_often_as_their_propensities_say",  # counts thousands of choices
     "agents/test_bounds.py::test_a_number_out_of_bounds_is_refused_in_one_line_that_names_it",  # every parameter

@@ -6,12 +6,13 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from taciturn.contracts import Agent, Arm
-from taciturn.errors import UnknownName
+from taciturn.errors import TaciturnError, UnknownName, how_to_install
 
 
 class Method(NamedTuple):
@@ -21,6 +22,7 @@ class Method(NamedTuple):
     `about` one line for people. `family` is its section under ``[agents]`` in a preset's file, None where presets do
     not apply. A `reference` is a baseline for tables and is not offered by the service. `before` are the values of
     parameters that files and journals do not name, because there was no such parameter when they were written.
+    `package` is the library of a peer, by its name on the package index; the extra ``peers`` installs it.
     """
 
     target: str
@@ -29,6 +31,7 @@ class Method(NamedTuple):
     family: str | None = None
     reference: bool = False
     before: Mapping[str, Any] = MappingProxyType({})
+    package: str | None = None
 
 
 EXACT = MappingProxyType({"covariance": "exact"})
@@ -118,7 +121,66 @@ METHODS: dict[str, Method] = {
     ),
 }
 
+
+def _vw(options: str, about: str, **params: Any) -> Method:
+    target = "taciturn.adapters.peers.vowpal_wabbit:VowpalWabbit"
+    return Method(target, {"options": options, **params}, f"Vowpal Wabbit: {about}", package="vowpalwabbit")
+
+
+def _contextualbandits(kind: str, about: str, **params: Any) -> Method:
+    target = f"taciturn.adapters.peers.contextual_bandits:ContextualBandits{kind}"
+    return Method(target, params, f"contextualbandits: {about}", package="contextualbandits")
+
+
+def _mabwiser(kind: str, about: str, **params: Any) -> Method:
+    target = f"taciturn.adapters.peers.mabwiser:MABWiser{kind}"
+    return Method(target, params, f"MABWiser: {about}", package="mabwiser")
+
+
+def _with_zeros(peers: dict[str, Method]) -> dict[str, Method]:
+    """Each peer as its users have it, skipping silence, and once more with a reward of 0 in its place."""
+    zeros = {
+        f"{name}-zero": peer._replace(params=peer.params | {"silence": 0.0}, about=f"{name}; silence counts as 0")
+        for name, peer in peers.items()
+    }
+    return peers | zeros
+
+
+# The parameters were chosen on digits, mushroom and magic by benchmarks/tune_peers.py: see docs/bakeoff.md.
+PEERS: dict[str, Method] = _with_zeros(
+    {
+        "vw-squarecb": _vw("--squarecb --gamma_scale 1000 -l 0.5", "probabilities by the inverse gap"),
+        "vw-regcb": _vw("--regcb --mellowness 0.001 -l 0.5", "all arms whose confidence interval reaches the best"),
+        "vw-bag": _vw("--bag 5 -l 0.5", "votes of regressions on resampled events"),
+        "vw-cover": _vw("--cover 3 --psi 0.1 --nounif -l 0.5", "several policies that differ from one another"),
+        "cb-linucb": _contextualbandits("LinUCB", "LinUCB", alpha=0.1, lambda_=10.0, from_empty=True, all_arms=True),
+        "cb-bootstrapped": _contextualbandits("Bootstrapped", "percentiles of resampled logistic regressions"),
+        "cb-adaptive": _contextualbandits(
+            "Adaptive", "logistic regressions, and chance where they promise little", percentile=10, C=1.0
+        ),
+        "mabwiser-linucb": _mabwiser("Linear", "LinUCB", policy="LinUCB", alpha=0.1, l2_lambda=10.0, all_arms=True),
+        "mabwiser-lints": _mabwiser(
+            "Linear", "linear Thompson sampling", policy="LinTS", alpha=0.02, l2_lambda=10.0, all_arms=True
+        ),
+        "mabwiser-knearest": _mabwiser("KNearest", "UCB1 among the nearest contexts", k=5, alpha=0.5, metric="cosine"),
+        "river-linucb": Method(
+            "taciturn.adapters.peers.river:RiverLinUCB",
+            {"alpha": 100.0, "beta": 25.0, "all_arms": True},
+            "river: LinUCB by Bayesian regressions",
+            package="river",
+        ),
+    }
+)
+"""Bandits of other libraries, which the extra ``peers`` installs; the service does not offer them."""
+
 PRESETS = {"paper": "opr2020.toml"}
+
+
+def method_named(name: str) -> Method:
+    """Return the method or peer of a name."""
+    if name not in METHODS and name not in PEERS:
+        raise unknown_name("method", name, [*METHODS, *PEERS])
+    return METHODS[name] if name in METHODS else PEERS[name]
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
@@ -139,9 +201,7 @@ def preset_file(preset: str) -> dict[str, Any]:
 
 def method_params(name: str, preset: str | None = None) -> dict[str, Any]:
     """Return a method's own parameters, updated by those of a preset that knows its family."""
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    method = METHODS[name]
+    method = method_named(name)
     params = dict(method.params)
     if preset is not None:
         settings = preset_file(preset)
@@ -156,7 +216,7 @@ def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **o
     """Build an agent.
 
     Arguments:
-        name: a method of `METHODS`, or the import path ``package.module:Class`` of another agent.
+        name: a method of `METHODS` or `PEERS`, or the import path ``package.module:Class`` of another agent.
         arms: the arms by name, or how many there are.
         preset: the settings of a paper; import paths have none.
         overrides: parameters of the agent, which take precedence over the preset.
@@ -165,11 +225,28 @@ def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **o
         imported: Agent = import_agent(name)(arms=arms, **overrides)
         return imported
     params = method_params(name, preset) | overrides
-    module, _, attribute = METHODS[name].target.partition(":")
-    factory = getattr(importlib.import_module(module), attribute)
+    factory = _factory(name)
     check_keywords(name, factory, params)
     agent: Agent = factory(arms=arms, **params)
     return agent
+
+
+def _factory(name: str) -> Any:
+    """Return the class of a method; raise where a peer's library is not installed."""
+    method = method_named(name)
+    module, _, attribute = method.target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if method.package is None:
+            raise
+        raise TaciturnError(f"{name} needs {method.package}: {how_to_install('peers')}") from error
+
+
+def library_version(name: str) -> dict[str, str]:
+    """Return the library that a peer is of, with its version; empty for all other methods."""
+    package = PEERS[name].package if name in PEERS else None
+    return {} if package is None else {package: version(package)}
 
 
 def is_import_path(name: str) -> bool:

@@ -51,6 +51,20 @@ class Policy(Part):
         arm = int(self._rng.choice(len(p), p=p))
         return arm, float(p[arm])
 
+    def draw(self, chances: Floats) -> tuple[int, float]:
+        """An arm drawn in proportion to `chances` (K,), and its probability; −∞ cannot be chosen.
+
+        p = (1 − ε) · chances / Σ chances + ε / K′, over the K′ arms that can be chosen; where these have no chance,
+        p = 1 / K′.
+        """
+        possible = chances > -np.inf
+        even = possible / possible.sum()
+        kept = np.where(possible, np.maximum(chances, 0.0), 0.0)
+        own = kept / kept.sum() if kept.sum() > 0 else even
+        p = (1.0 - self.epsilon) * own + self.epsilon * even
+        arm = int(self._rng.choice(len(p), p=p))
+        return arm, float(p[arm])
+
     def add_arm(self, like: int | None) -> None:
         """One arm more. It counts as chosen as often as the least chosen, so that it need not catch up."""
         least = self.times_chosen.data.min()

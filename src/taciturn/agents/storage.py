@@ -41,6 +41,7 @@ MODULE_OF_TAG = {
     "oracle-full": "taciturn.agents.references",
     "extratrees": "taciturn.agents.classifiers",
     "static": "taciturn.agents.classifiers",
+    "vowpalwabbit": "taciturn.adapters.peers.vowpal_wabbit",
 }
 """The modules that register the tags of the library's own agents; they are imported when a file asks for one."""
 

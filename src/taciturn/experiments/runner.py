@@ -11,7 +11,7 @@ from taciturn.errors import TaciturnError, how_to_install
 from taciturn.experiments.engines import OnStep, Outcome, run_here, run_local
 from taciturn.experiments.recorder import Recorder, RunRecord, read_runs
 from taciturn.experiments.spec import Run
-from taciturn.registry import unknown_name
+from taciturn.registry import library_version, unknown_name
 
 ENGINES = ("local", "ray")
 RAY = "taciturn.experiments.ray_engine"  # imported on demand: Ray is large and optional
@@ -104,7 +104,7 @@ def _record(run: Run, outcome: Outcome) -> RunRecord:
         steps=len(trace.correct) if trace else 0,
         seconds=trace.seconds if trace else 0.0,
         peak_memory_mb=outcome.peak_memory_mb,
-        versions=_versions(),
+        versions=_versions(task.method),
         cut_short=task.steps is not None and task.steps < len(run.dataset) - labelled,
         error=outcome.error,
         details=outcome.details,
@@ -115,6 +115,6 @@ def _record(run: Run, outcome: Outcome) -> RunRecord:
     )
 
 
-def _versions() -> dict[str, str]:
+def _versions(method: str) -> dict[str, str]:
     packages = ("taciturn", "numpy", "scipy", "scikit-learn", "numba")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return {"python": platform.python_version()} | {name: version(name) for name in packages} | library_version(method)

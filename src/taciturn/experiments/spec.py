@@ -17,7 +17,7 @@ from taciturn.contracts import Agent, Dataset, FullFeedbackAgent
 from taciturn.errors import TaciturnError
 from taciturn.experiments.evaluate import told_the_right_arm
 from taciturn.experiments.recorder import Setting, run_id
-from taciturn.registry import import_agent, is_import_path, make, preset_file, unknown_name
+from taciturn.registry import import_agent, is_import_path, library_version, make, preset_file, unknown_name
 from taciturn.streams.delay import parse_delay
 from taciturn.streams.missing import parse_missing
 from taciturn.streams.stream import Stream
@@ -108,7 +108,9 @@ class Run:
     def id(self) -> str:
         """A hash: equal for equal runs, different for any other."""
         task = self.task
-        determinants: dict[str, Any] = {}  # of data with a reward for every arm: other runs keep their ids
+        determinants: dict[str, Any] = {}  # of peers and of data with a reward for every arm: others keep their ids
+        if library := library_version(task.method):
+            determinants["library"] = library
         if self.dataset.rewards is not None:
             determinants["rewards"] = "of every arm"
         if task.cost_weight:

@@ -1,0 +1,1 @@
+"""Bandits of other libraries as agents; each module imports only the library that it is for."""
