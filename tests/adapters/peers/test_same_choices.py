@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import vowpalwabbit
-from contextualbandits import online
 from mabwiser.mab import MAB, LearningPolicy, NeighborhoodPolicy
 from river.bandit import LinUCBDisjoint
 from sklearn.linear_model import LogisticRegression
@@ -96,6 +95,8 @@ def test_mabwiser(name, policies):
 
 
 def test_contextualbandits_linucb():
+    from contextualbandits import online
+
     policy = online.LinUCB(3, alpha=0.2, ucb_from_empty=False, beta_prior="auto", random_state=SEED_OF_LIBRARY)
     policy.fit(X[:START], RIGHT[:START], np.ones(START))
     expected = by_hand(
@@ -108,6 +109,8 @@ def test_contextualbandits_linucb():
 @pytest.mark.parametrize("name", ["cb-bootstrapped", "cb-adaptive"])
 def test_contextualbandits_over_logistic_regressions(name):
     """As in its example, with a fit to all rounds so far. Where adaptive greedy is random, its own scores are drawn."""
+    from contextualbandits import online
+
     base = LogisticRegression(max_iter=200)
     policy = (
         online.BootstrappedUCB(base, 3, nsamples=4, percentile=80, random_state=SEED_OF_LIBRARY, njobs_arms=1)
