@@ -162,6 +162,7 @@ def test_whether_code_can_be_cached_is_asked_once_a_folder(monkeypatch, capsys):
 WARM = """
 import sys
 import numpy as np
+import scipy.sparse as sp
 from taciturn.agents import storage
 from taciturn.agents.warm import compile_kernels
 from taciturn.registry import make
@@ -189,6 +190,9 @@ agent.train_pending(50)
 agent.explain(agent.next_id - 1)
 agent.add_arm("d", like=0)
 agent.withdraw(agent.decide(np.ones(3)).id)
+agent = make(sys.argv[1], arms=3)
+for row in rng.random((140, 4)):
+    agent.feedback(agent.decide(sp.csr_matrix(row)).id, 1)
 more = sorted(compiled() - before)
 assert before and not more, more
 """
@@ -197,3 +201,26 @@ assert before and not more, more
 @pytest.mark.parametrize("kind", ["linucb", "rogcn", "bilinucb-gcn", "bilinucb-kmeans", "gcnucb", "viewucb"])
 def test_nothing_is_left_to_compile_after_the_kernels_of_a_kind_were_compiled(kind):
     run(WARM, kind)
+
+
+DECIDE = """
+import sys
+import numpy as np
+from taciturn.registry import make
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 9)) * (rng.random((200, 9)) < 0.4)
+for kind, params in (("linucb", {}), ("viewucb", {}), ("gcnucb", {"warmup": 0})):
+    agent, seen = make(kind, arms=3, seed=0, **params), []
+    for t, x in enumerate(X):
+        decision = agent.decide(x)
+        agent.feedback(decision.id, (1, 1, 0, None)[t % 4])
+        seen.append((decision.scores, decision.widths))
+    print(kind, np.array(seen).tobytes().hex(), file=sys.stderr)
+"""
+
+
+def test_a_process_that_compiles_decides_as_those_that_read_the_cache_to_the_last_bit(tmp_path):
+    """Kernels that called others rounded otherwise where they were compiled."""
+    compiling, reading = (run(DECIDE, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert reading == [line for line in compiling if line != jit.NOTE]

@@ -18,6 +18,24 @@ def responses(stream, arm):
     return [stream.respond(round, arm) for round in stream]
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows_are_matrices_of_their_own_that_scipy_can_work_on(kind):
+    data = toy_data()
+    X = sp.csr_array(data.X)
+    X.indices, X.indptr = X.indices.astype(kind), X.indptr.astype(kind)
+    stream = Stream(Dataset("wide indices", X, data.y, data.arms), missing=0.5, seed=1)
+    for round in stream:
+        row, expected = round.context, data.X[stream.order[round.position]].toarray()
+        assert row.indices.dtype == row.indptr.dtype == np.int32
+        row.data[:1] = 0.0
+        row.eliminate_zeros()
+        row.check_format()
+        assert row.shape == expected.shape
+    for round in stream:
+        expected = data.X[stream.order[round.position]].toarray()
+        np.testing.assert_array_equal(round.context.toarray(), expected)
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1000), rate=st.floats(0, 1), mechanism=mechanisms, edges=st.booleans())
 def test_a_stream_is_a_reproducible_permutation_of_its_data_set(seed, rate, mechanism, edges):

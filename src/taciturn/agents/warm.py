@@ -5,10 +5,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.table import WIDE
+from taciturn.kernels.ridge import BLOCK
 from taciturn.registry import METHODS, make
 
 FEATURES = 8
@@ -77,14 +80,22 @@ def _exercise(kind: str, agent: Any) -> None:
         by_position = type(agent)(**agent.params | {"arms": 2, "scaling": scaling})
         for row in dense[:6, :3] * [1.0, 1.0, 0.0]:
             by_position.feedback(by_position.decide(row).id, 1)
+        by_position.decide(sp.csr_matrix(dense[:1, :3]))
     if "hops" in agent.params:  # neighbors of wide rows are found in another way
-        wide = type(agent)(**agent.params | {"arms": 2})
-        for row in np.random.default_rng(0).random((2 * FEATURES, WIDE)):
-            wide.feedback(wide.decide(row).id, 1)
+        _learn(type(agent)(**agent.params | {"arms": 2}), np.random.default_rng(0).random((2 * FEATURES, WIDE)))
     if "covariance" in agent.params:
         params = agent.params | {"arms": 2, "max_nodes": None, "rank": 4}
         _fill(type(agent)(**params), 1, 120)
         _fill(type(agent)(**params), MANY_FEATURES, 15)
+    else:  # other regressions are folded too
+        rows = np.random.default_rng(0).random((BLOCK, FEATURES))
+        _learn(type(agent)(**agent.params | {"arms": 2, "max_nodes": None}), rows)
+
+
+def _learn(agent: Any, rows: NDArray[np.float64]) -> None:
+    """Decide on rows, and learn that each decision was right."""
+    for row in rows:
+        agent.feedback(agent.decide(row).id, 1)
 
 
 def _fill(agent: Any, n_features: int, steps: int) -> None:

@@ -360,7 +360,7 @@ def update(
     """``A_k += w x xᵀ`` and ``b_k += β_k x`` for the arms of a mask (≤ K), with their targets ``β``; in place."""
     v = np.empty(state.theta.shape[1])
     if _update(*state, columns, values, targets, mask, float(weight), v):
-        _fold_full(state)  # apart, so that a first update need not compile it
+        _fold_full(state)
 
 
 @fast_kernel
@@ -422,17 +422,18 @@ def _update(
     return full
 
 
-@fast_kernel
 def _fold_full(state: RidgeState) -> None:
-    """Fold the blocks that are full into their inverses."""
-    for k in range(state.counts.shape[0]):
-        if state.counts[k] == BLOCK:
-            if state.folds[k] == 0:
-                for c in range(state.inverse.shape[1]):
-                    state.inverse[k, c, c] = state.scale[0]
-            _fold(state.inverse[k], state.pending_updates[k], state.gains[k])
-            state.folds[k] += 1
-            state.counts[k] = 0
+    """Fold the blocks that are full into their inverses.
+
+    Not a kernel: one that calls another rounds otherwise in the process that compiles it than in those that read it
+    from the cache.
+    """
+    for k in np.flatnonzero(state.counts == BLOCK):
+        if state.folds[k] == 0:
+            np.fill_diagonal(state.inverse[k], state.scale[0])
+        _fold(state.inverse[k], state.pending_updates[k], state.gains[k])
+        state.folds[k] += 1
+        state.counts[k] = 0
 
 
 @fast_kernel

@@ -192,8 +192,9 @@ class Stream(Displayed):
             return context.copy() if isinstance(context, np.ndarray) else context
         span = slice(*self._sparse.indptr[position : position + 2].tolist())
         row = copy(self._empty_row)  # its constructor would check a row that is sound, in ten times the time
-        row.data, row.indices = self._sparse.data[span].copy(), self._sparse.indices[span].copy()
-        row.indptr = np.array([0, len(row.data)], np.int32)
+        kind = row.indices.dtype  # as scipy has it for so many columns; those of the data set may be wider
+        row.data, row.indices = self._sparse.data[span].copy(), self._sparse.indices[span].astype(kind)
+        row.indptr = np.array([0, len(row.data)], kind)
         return row
 
     def _arm_index(self, arm: Arm) -> int:

@@ -79,7 +79,7 @@ class NeighborIndex:
         self._levels = [SearchLevel(contexts, base)]
         self.beam = self._narrowest
         self._unchecked = 0  # insertions since the last that was exact
-        self._found = self._wanted = 0  # neighbors, since the beam was last made wider
+        self._found = self._wanted = 0  # neighbors, since the beam was last changed
         self._recall_before = 1.0  # what the recall was then
         self._cost, self._cost_at = 0.0, 0  # of an exact insertion for each row, and how many rows there were
 
