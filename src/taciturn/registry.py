@@ -149,12 +149,14 @@ def _with_zeros(peers: dict[str, Method]) -> dict[str, Method]:
 # The parameters were chosen on digits, mushroom and magic by benchmarks/tune_peers.py: see docs/bakeoff.md.
 PEERS: dict[str, Method] = _with_zeros(
     {
-        "vw-squarecb": _vw("--squarecb --gamma_scale 1000 -l 0.5", "probabilities by the inverse gap"),
+        "vw-squarecb": _vw("--squarecb --gamma_scale 10000 -l 0.5", "probabilities by the inverse gap"),
         "vw-regcb": _vw("--regcb --mellowness 0.001 -l 0.5", "all arms whose confidence interval reaches the best"),
         "vw-bag": _vw("--bag 5 -l 0.5", "votes of regressions on resampled events"),
         "vw-cover": _vw("--cover 3 --psi 0.1 --nounif -l 0.5", "several policies that differ from one another"),
         "cb-linucb": _contextualbandits("LinUCB", "LinUCB", alpha=0.1, lambda_=10.0, from_empty=True, all_arms=True),
-        "cb-bootstrapped": _contextualbandits("Bootstrapped", "percentiles of resampled logistic regressions"),
+        "cb-bootstrapped": _contextualbandits(
+            "Bootstrapped", "percentiles of resampled logistic regressions", percentile=80
+        ),
         "cb-adaptive": _contextualbandits(
             "Adaptive", "logistic regressions, and chance where they promise little", percentile=10, C=1.0
         ),
