@@ -43,6 +43,7 @@ SLOW_TESTS = (
     "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",  # loads a file thousands of times
     "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",  # likewise
     "datasets/test_fetch.py",  # starts pip
+    "experiments/test_axes.py",  # runs experiments with every method
     "experiments/test_runner.py",  # runs experiments
     "experiments/test_engines.py",  # starts and kills worker processes
     "experiments/test_graded.py::test_every_method_runs_on_graded_rewards",  # runs experiments

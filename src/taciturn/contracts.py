@@ -138,7 +138,8 @@ class Trace(Displayed):
 
     `earned` (T,) are the true rewards of the arms chosen, silent ones included, and `best_earned` (T,) those of the
     best arms; by default 1 or 0 as `correct` says, and 1. Where every arm has a reward, `graded` is True, all the best
-    arms of a step are right, and `best_constant_arm` is the arm of the highest mean reward, and that mean.
+    arms of a step are right, and `best_constant_arm` is the arm of the highest mean reward, and that mean. `drift_step`
+    is the first step after the stream drifted, None where it did not.
     """
 
     arm_names: tuple[Arm, ...]
@@ -152,6 +153,7 @@ class Trace(Displayed):
     earned: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     best_earned: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     graded: bool = False
+    drift_step: int | None = None
 
     def __post_init__(self) -> None:
         """Fill in what one right arm at each step earns."""
@@ -212,6 +214,8 @@ class Trace(Displayed):
         }
         if self.graded:
             facts = {"regret": f"{self.regret:.1f}"} | facts
+        if self.drift_step is not None:
+            facts["drift"] = f"at step {self.drift_step}"
         if self.best_constant_arm is not None:
             arm, share = self.best_constant_arm
             facts["best constant arm"] = f"{brief(arm)}, {f'reward {share:.3f}' if self.graded else percent(share)}"

@@ -88,7 +88,7 @@ def test_a_folder_without_runs_is_refused(tmp_path):
 def test_a_method_that_always_wins_is_significantly_better_and_equal_ones_are_not():
     class Record:
         def __init__(self, method, block, seed, accuracy):
-            self.method, self.data_key, self.missing, self.delay = method, block, "mcar:0.5", "fixed:0"
+            self.method, self.data_key, self.setting_key = method, block, ("mcar:0.5", "fixed:0")
             self.seed, self.result = seed, accuracy
 
     rng = np.random.default_rng(0)

@@ -81,6 +81,16 @@ def run(
     delay: Annotated[
         str | None, typer.Option(help="Decisions until a reward comes: 0, 5, geometric:20, half:100; comma-separated.")
     ] = None,
+    drift: Annotated[
+        str | None,
+        typer.Option(help="What changes half-way, or after a share of the rounds: none, labels, features:.25."),
+    ] = None,
+    restart: Annotated[
+        str | None, typer.Option(help="Shares of the rounds after which agents are restarted: none, .5.")
+    ] = None,
+    max_nodes: Annotated[
+        str | None, typer.Option(help="How many contexts agents hold at most: none, 500; comma-separated.")
+    ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="The number of seeds, from 0.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="The maximal number of rounds of each stream.")] = None,
     cost_weight: Annotated[
@@ -99,12 +109,15 @@ def run(
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run methods on data sets, once for every missing rate, delay and seed; an interrupted experiment is resumed."""
+    """Run methods on data sets, once for every setting and seed; an interrupted experiment is resumed."""
     flags = {
         "data": split(data),
         "methods": _with_agent(agent, split(methods)),
         "missing": split(missing),
         "delay": split(delay),
+        "drift": split(drift),
+        "restart": split(restart),
+        "max_nodes": split(max_nodes),
         "seeds": seeds,
         "steps": steps,
         "cost_weight": cost_weight,
@@ -136,6 +149,9 @@ def load_experiment(given: "spec.Spec") -> "spec.Experiment":
         methods=given.methods,
         missing=given.missing,
         delay=given.delay,
+        drift=given.drift,
+        restart=given.restart,
+        max_nodes=given.max_nodes,
         seeds=range(given.seeds),
         preset=given.preset,
         params=given.params,

@@ -31,7 +31,7 @@ def run_experiments(
         with progress.step_bars(shown=not quiet) as bars:
 
             def add_bar(run: "spec.Run") -> progress.Advance:
-                label = f"{run.dataset.name} {run.task.method} {run.task.missing} seed {run.task.seed}"
+                label = f"{run.dataset.name} {run.task.method} {run.task.setting} seed {run.task.seed}"
                 stream = run.task.stream(run.dataset)
                 return bars.add(label, len(stream), measure_of(graded=stream.graded))
 

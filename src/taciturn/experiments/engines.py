@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 
 from taciturn.agents.warm import prepare
 from taciturn.contracts import Dataset, Trace
@@ -54,7 +55,13 @@ def run_task(task: RunTask, dataset: Dataset, on_step: OnStep | None = None) -> 
         gc.collect()  # an agent and its lifecycle refer to each other: free the last one before memory is measured
         peak_memory.reset_peak()
         with one_thread():  # as in a worker, so that results and times do not depend on how runs are carried out
-            trace = evaluate(agent, stream, progress=on_step or False)
+            trace = evaluate(
+                agent,
+                stream,
+                progress=on_step or False,
+                restart=task.restart,
+                anew=partial(task.agent, dataset),
+            )
         memory = peak_memory.peak_mb()
         arm, mean = stream.best_constant_arm
         return Outcome(trace, str(arm), stream.share_right(arm), mean if stream.graded else None, memory)

@@ -2,30 +2,45 @@
 
 import heapq
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter
 
 import numpy as np
 
 from taciturn.agents.warm import prepare
-from taciturn.contracts import Agent, Dataset, FullFeedbackAgent, Trace
-from taciturn.errors import TaciturnError
+from taciturn.contracts import Agent, Dataset, FullFeedbackAgent, Round, Trace
+from taciturn.errors import ForgottenDecision, TaciturnError
+from taciturn.experiments.axes import parse_restart, reloaded
 from taciturn.experiments.progress import steps_bar
 from taciturn.measures import measure_of
 from taciturn.streams.stream import Stream
 
 
-def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[float], object] | None = None) -> Trace:
+def evaluate(
+    agent: Agent,
+    stream: Stream,
+    *,
+    progress: bool | Callable[[float], object] | None = None,
+    restart: float | str | None = None,
+    anew: Callable[[], Agent] | None = None,
+) -> Trace:
     """Run an agent over a stream and return its choices, rewards and times at each step.
 
     Kernels that are not compiled yet are compiled before the clock starts.
 
     Arguments:
         agent: a fresh agent with the stream's arms; it learns. With `expire_after` set it is not sent `None` for
-            missing rewards, and has to let its decisions expire.
+            missing rewards, and has to let its decisions expire. Late rewards of decisions that it has forgotten, as
+            agents with `max_nodes` do, are lost.
         stream: the environment.
         progress: whether to show a progress bar; by default in a notebook or terminal, after two seconds. Or a callback
             for each step, called with whether the arm was right, or with what it earned where rewards are graded.
+        restart: the share of the rounds after which the agent is saved to a file and another goes on that was loaded
+            from it, with rewards still on their way; None for no restart.
+        anew: makes a fresh agent for the restart of one that has no `save`. It gets the labelled start again, and
+            learns from its own decisions: rewards of earlier ones are lost, and so are they as neighbors.
     """
+    restart_step = None if (share := parse_restart(restart)) is None else round(share * len(stream))
     if list(agent.arm_names) != list(stream.arms):
         raise TaciturnError(
             f"the agent has the arms {list(agent.arm_names)[:9]}; the stream's arms {list(stream.arms)[:9]} are needed"
@@ -34,9 +49,9 @@ def evaluate(agent: Agent, stream: Stream, *, progress: bool | Callable[[float],
         raise TaciturnError(told_the_right_arm(type(agent).__name__, stream.dataset))
     prepare(agent)
     if callable(progress):
-        return _run(agent, stream, progress)
+        return _run(_Learner(agent, stream), progress, restart_step, anew)
     with steps_bar(len(stream), shown=progress, measure=measure_of(graded=stream.graded)) as advance:
-        return _run(agent, stream, advance)
+        return _run(_Learner(agent, stream), advance, restart_step, anew)
 
 
 def told_the_right_arm(agent: str, dataset: Dataset) -> str:
@@ -44,7 +59,62 @@ def told_the_right_arm(agent: str, dataset: Dataset) -> str:
     return f"{agent} is told the right arm after every decision; {dataset.name} has a reward for every arm instead"
 
 
-def _run(agent: Agent, stream: Stream, advance: Callable[[float], object]) -> Trace:
+class _Learner:
+    """An agent on a stream, with the ids of its decisions by position and the rewards that are on their way."""
+
+    def __init__(self, agent: Agent, stream: Stream) -> None:
+        self.agent, self.stream = agent, stream
+        self.full_feedback = agent if isinstance(agent, FullFeedbackAgent) else None
+        self.sends_silence = agent.params.get("expire_after") is None
+        self.ids: dict[int, int] = {}
+        self._queue: list[tuple[int, int, int, float | None]] = []  # a heap of (step of delivery, step, id, reward)
+
+    def warm_start(self) -> None:
+        """Give the labelled rows, if there are any."""
+        start = self.stream.start
+        if start.arms:
+            self.ids.update(enumerate(self.agent.warm_start(start.contexts, start.arms, edges=start.edges)))
+
+    def neighbors(self, round: Round) -> list[int] | None:
+        """Return the ids of the neighbors in a round that this agent has seen; None where there is no graph."""
+        if round.neighbors is None:
+            return None
+        return [self.ids[position] for position in round.neighbors if position in self.ids]
+
+    def send(self, step: int, delay: int, id: int, reward: float | None) -> None:
+        """Put a reward on its way, and silence unless the agent finds out about it by itself."""
+        if reward is not None or self.sends_silence:
+            heapq.heappush(self._queue, (step + delay, step, id, reward))
+
+    def deliver(self, step: int) -> None:
+        """Give the rewards that have come by this step; those of decisions that the agent has forgotten are lost."""
+        while self._queue and self._queue[0][0] <= step:
+            with suppress(ForgottenDecision):
+                self.agent.feedback(*heapq.heappop(self._queue)[2:])
+
+    def restarted(self, anew: Callable[[], Agent] | None) -> "_Learner":
+        """Return the learner that goes on: the saved one, or one that starts afresh."""
+        resumed = reloaded(self.agent)
+        if resumed is not None:
+            learner = _Learner(resumed, self.stream)
+            learner.ids, learner._queue = self.ids, self._queue
+            return learner
+        if anew is None:
+            raise TaciturnError(
+                f"a {type(self.agent).__name__} has no save; for a restart, anew=… has to make a fresh one"
+            )
+        learner = _Learner(anew(), self.stream)
+        learner.warm_start()
+        return learner
+
+
+def _run(
+    learner: _Learner,
+    advance: Callable[[float], object],
+    restart_step: int | None,
+    anew: Callable[[], Agent] | None,
+) -> Trace:
+    stream = learner.stream
     index = {name: k for k, name in enumerate(stream.arms)}
     choices = np.zeros(len(stream), np.int64)
     rewards = np.full(len(stream), np.nan)
@@ -52,27 +122,25 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[float], object]) -> Tr
     earned = np.zeros(len(stream))
     step_seconds = np.zeros(len(stream))
     started = perf_counter()
-    start = stream.start
-    ids = list(agent.warm_start(start.contexts, start.arms, edges=start.edges)) if start.arms else []  # by position
-    full_feedback, truth = agent if isinstance(agent, FullFeedbackAgent) else None, stream.truth
-    sends_silence = agent.params.get("expire_after") is None
-    queue: list[tuple[int, int, int, float | None]] = []  # a heap of (step of delivery, step, id, reward)
+    learner.warm_start()
+    truth = stream.truth
     for step, round in enumerate(stream):
-        neighbors = None if round.neighbors is None else [ids[position] for position in round.neighbors]
+        if step == restart_step:
+            learner = learner.restarted(anew)
+        neighbors = learner.neighbors(round)
         before = perf_counter()
-        decision = agent.decide(round.context, neighbors=neighbors)
+        decision = learner.agent.decide(round.context, neighbors=neighbors)
         decided = perf_counter()
         reward = stream.respond(round, decision.arm)
         responded = perf_counter()
-        if full_feedback:
+        if learner.full_feedback:
             reward = float(stream.is_right(round, decision.arm))
-            full_feedback.reveal(decision.id, stream.arms[truth[round.position]])
-        elif reward is not None or sends_silence:
-            heapq.heappush(queue, (step + stream.delay(round), step, decision.id, reward))
-        while queue and queue[0][0] <= step:
-            agent.feedback(*heapq.heappop(queue)[2:])
+            learner.full_feedback.reveal(decision.id, stream.arms[truth[round.position]])
+        else:
+            learner.send(step, stream.delay(round), decision.id, reward)
+        learner.deliver(step)
         step_seconds[step] = decided - before + perf_counter() - responded
-        ids.append(decision.id)
+        learner.ids[round.position] = decision.id
         choices[step] = index[decision.arm]
         rewards[step] = np.nan if reward is None else reward
         correct[step] = stream.is_right(round, decision.arm)
@@ -86,9 +154,10 @@ def _run(agent: Agent, stream: Stream, advance: Callable[[float], object]) -> Tr
         correct,
         step_seconds,
         seconds,
-        agent.params,
+        learner.agent.params,
         stream.best_constant_arm,
         earned,
         stream.best_rewards,
         stream.graded,
+        stream.drift_step,
     )

@@ -33,6 +33,9 @@ class Setting(NamedTuple):
         return f"{self.kind}:{self.value!r}"
 
 
+NO_DRIFT = str(Setting("none", 0.0))
+
+
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished run: its inputs, its result, and the versions that it ran on.
 
@@ -44,6 +47,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     Where every arm has a reward, `mean_reward` and `regret` are the run's, `constant_reward` the mean reward of the
     constant arm, which is the one where that is highest, and `cost_weight` says how much costs counted. Where one arm
     is right, the first three are None.
+
+    `drift` says what changed on the way and after which share of the rounds, and `restart` after which share the agent
+    was restarted, None where it was not.
     """
 
     id: str
@@ -71,6 +77,19 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     regret: float | None = None
     constant_reward: float | None = None
     cost_weight: float = 0.0
+    drift: str = NO_DRIFT
+    restart: float | None = None
+
+    @property
+    def max_nodes(self) -> int | None:
+        """How many contexts the agent held at most; None where that was not bounded."""
+        bound: int | None = self.params.get("max_nodes")
+        return bound
+
+    @property
+    def setting_key(self) -> tuple[str, str, str, float | None, int | None]:
+        """What results on the same data must share to be compared: missing, delay, drift, restart and max_nodes."""
+        return self.missing, self.delay, self.drift, self.restart, self.max_nodes
 
     @property
     def data_key(self) -> tuple[str, float, str]:
@@ -96,6 +115,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     def delay_setting(self) -> Setting:
         """The distribution and the mean of delays."""
         return Setting.parse(self.delay)
+
+    @property
+    def drift_setting(self) -> Setting:
+        """What drifted, and the share of the rounds before it."""
+        return Setting.parse(self.drift)
 
 
 def run_id(**determinants: Any) -> str:
@@ -150,7 +174,9 @@ class Recorder:
 
 
 def _write_trace(path: Path, trace: Trace) -> None:
-    graded: dict[str, Any] = {"earned": trace.earned, "best_earned": trace.best_earned} if trace.graded else {}
+    more: dict[str, Any] = {"earned": trace.earned, "best_earned": trace.best_earned} if trace.graded else {}
+    if trace.drift_step is not None:
+        more["drift_step"] = np.array(trace.drift_step)
     with path.open("wb") as file:  # given a path, numpy would append .npz to it
         np.savez_compressed(
             file,
@@ -159,7 +185,7 @@ def _write_trace(path: Path, trace: Trace) -> None:
             rewards=trace.rewards,
             correct=trace.correct,
             step_seconds=trace.step_seconds,
-            **graded,
+            **more,
         )
 
 

@@ -112,6 +112,8 @@ def _record(run: Run, outcome: Outcome) -> RunRecord:
         regret=trace.regret if graded and trace else None,
         constant_reward=outcome.constant_reward,
         cost_weight=task.cost_weight,
+        drift=task.drift,
+        restart=task.restart,
     )
 
 

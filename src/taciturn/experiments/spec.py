@@ -5,7 +5,7 @@ import inspect
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -15,10 +15,12 @@ import msgspec
 
 from taciturn.contracts import Agent, Dataset, FullFeedbackAgent
 from taciturn.errors import TaciturnError
+from taciturn.experiments.axes import parse_max_nodes, parse_restart
 from taciturn.experiments.evaluate import told_the_right_arm
-from taciturn.experiments.recorder import Setting, run_id
-from taciturn.registry import import_agent, is_import_path, library_version, make, preset_file, unknown_name
+from taciturn.experiments.recorder import NO_DRIFT, Setting, run_id
+from taciturn.registry import METHODS, import_agent, is_import_path, library_version, make, preset_file, unknown_name
 from taciturn.streams.delay import parse_delay
+from taciturn.streams.drift import parse_drift
 from taciturn.streams.missing import parse_missing
 from taciturn.streams.stream import Stream
 from taciturn.validate import check_number
@@ -26,12 +28,15 @@ from taciturn.validate import check_number
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Every combination of data set, missing rate, delay, method and seed.
+    """Every combination of data set, missing rate, delay, drift, restart, bound on memory, method and seed.
 
     Arguments:
         datasets: loaded data sets.
         methods: names of methods, or ``package.module:Class`` for other agents.
-        missing, delay: as `Stream` takes them.
+        missing, delay, drift: as `Stream` takes them.
+        restart: as `evaluate` takes it, or "none"; an agent that has no `save` starts afresh.
+        max_nodes: how many contexts agents hold at most, or "none": what `params` say, and no bound if they do not.
+            Agents without this parameter are left out where there is a bound.
         seeds: one run for each.
         preset: the settings of a paper.
         params: parameters for all methods, which take precedence over the preset.
@@ -45,6 +50,9 @@ class Experiment:
     methods: Sequence[str]
     missing: Sequence[float | str] = (0.5,)
     delay: Sequence[float | str] = (0,)
+    drift: Sequence[str] = ("none",)
+    restart: Sequence[float | str] = ("none",)
+    max_nodes: Sequence[int | str] = ("none",)
     seeds: Sequence[int] = range(10)
     preset: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
@@ -65,25 +73,38 @@ class RunTask:
     params: dict[str, Any]
     steps: int | None
     cost_weight: float = 0.0
+    drift: str = NO_DRIFT
+    restart: float | None = None
+    max_nodes: int | None = None
+
+    @property
+    def setting(self) -> str:
+        """The missing rewards, and of drift, restart and the bound on memory what there is, in a few words."""
+        drift = self.drift if self.drift != NO_DRIFT else ""
+        restart = "" if self.restart is None else f"restart {self.restart:g}"
+        bound = "" if self.max_nodes is None else f"{self.max_nodes} nodes"
+        return " ".join(part for part in (self.missing, drift, restart, bound) if part)
 
     def stream(self, dataset: Dataset) -> Stream:
         """Return the stream of this run."""
         options: dict[str, Any] = {"delay": self.delay, "steps": self.steps, "cost_weight": self.cost_weight}
-        return Stream(dataset, self.missing, self.seed, **options)
+        return Stream(dataset, self.missing, self.seed, drift=self.drift, **options)
 
     def agent(self, dataset: Dataset) -> Agent:
         """Return a fresh agent with the seed of its stream; where every arm has a reward, several can be good."""
-        params = self.params
+        params = self.params if self.max_nodes is None else self.params | {"max_nodes": self.max_nodes}
         if dataset.rewards is not None and _takes(self.method, "one_right_arm"):
             params = {"one_right_arm": False} | params
         return make(self.method, arms=dataset.arms, preset=self.preset, seed=self.seed, **params)
 
 
+@cache
 def _takes(method: str, parameter: str) -> bool:
-    """Whether an agent can be made with a parameter: all named ones, and those at import paths that name it."""
-    if not is_import_path(method):
+    """Whether an agent can be made with a parameter: peers with those of all agents; unknown ones are refused by `make`."""
+    if not is_import_path(method) and method not in METHODS:
         return True
-    return parameter in inspect.signature(import_agent(method)).parameters
+    path = method if is_import_path(method) else METHODS[method].target
+    return parameter in inspect.signature(import_agent(path)).parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +129,17 @@ class Run:
     def id(self) -> str:
         """A hash: equal for equal runs, different for any other."""
         task = self.task
-        determinants: dict[str, Any] = {}  # of peers and of data with a reward for every arm: others keep their ids
+        determinants: dict[str, Any] = {}  # what was added later, where it is there: other runs keep their ids
         if library := library_version(task.method):
             determinants["library"] = library
         if self.dataset.rewards is not None:
             determinants["rewards"] = "of every arm"
         if task.cost_weight:
             determinants["cost_weight"] = task.cost_weight
+        if task.drift != NO_DRIFT:
+            determinants["drift"] = task.drift
+        if task.restart is not None:
+            determinants["restart"] = task.restart
         return run_id(
             fingerprint=task.fingerprint,
             method=task.method,
@@ -140,45 +165,73 @@ def _source_hash(method: str) -> str | None:
 def expand(experiment: Experiment, *, on_left_out: Callable[[str], object] | None = None) -> list[Run]:
     """Return the runs of an experiment, each once; raise for wrong names and values before anything runs.
 
-    A method that is told the right arm, as oracle-full is, cannot run where every arm has a reward. Such a combination
-    is left out, and `on_left_out` called with the reason; without it, or where no other runs are left, it raises.
+    A method that is told the right arm, as oracle-full is, cannot run where every arm has a reward, and one without a
+    parameter max_nodes not with bounded memory. Such a combination is left out, and `on_left_out` called with the
+    reason; without it, or where no other runs are left, it raises.
     """
     check_number("cost_weight", experiment.cost_weight, 0, 1)
     by_fingerprint = {dataset.fingerprint: dataset for dataset in experiment.datasets}
-    axes = product(by_fingerprint, experiment.missing, experiment.delay, experiment.methods, experiment.seeds)
+    axes = product(
+        by_fingerprint,
+        [str(Setting(*parse_missing(missing))) for missing in experiment.missing],
+        [str(Setting(*parse_delay(delay))) for delay in experiment.delay],
+        [str(Setting(*parse_drift(drift))) for drift in experiment.drift],
+        map(parse_restart, experiment.restart),
+        map(parse_max_nodes, experiment.max_nodes),
+        experiment.methods,
+        experiment.seeds,
+    )
     runs = []
-    for fingerprint, missing, delay, method, seed in axes:
+    for fingerprint, missing, delay, drift, restart, max_nodes, method, seed in axes:
         task = RunTask(
             fingerprint=fingerprint,
             method=method,
-            missing=str(Setting(*parse_missing(missing))),
-            delay=str(Setting(*parse_delay(delay))),
+            missing=missing,
+            delay=delay,
             seed=seed,
             preset=experiment.preset,
             params=experiment.params,
             steps=experiment.steps,
             cost_weight=float(experiment.cost_weight),  # 1 and 1.0 are equal
+            drift=drift,
+            restart=restart,
+            max_nodes=max_nodes,
         )
         runs.append(Run(task, by_fingerprint[fingerprint]))
-    for run in runs[:: len(experiment.seeds)]:
+    settings = {(run.task.fingerprint, run.task.missing, run.task.delay, run.task.drift): run for run in runs}
+    for run in settings.values():
         run.task.stream(run.dataset)  # raises for data and settings that fail with any seed
     return list({run.id: run for run in _possible(runs, on_left_out)}.values())
 
 
 def _possible(runs: list[Run], on_left_out: Callable[[str], object] | None) -> list[Run]:
-    """Return the runs without those of agents that need a right arm on data without one; see `expand`."""
-    reasons: dict[tuple[str, str], str | None] = {}
+    """Return the runs without those that their agents cannot carry out; see `expand`."""
+    reasons: dict[tuple[str, str, bool], str | None] = {}
     for run in runs:
-        key = (run.task.fingerprint, run.task.method)
+        key = _agent_key(run)
         if key not in reasons:
-            impossible = run.dataset.rewards is not None and isinstance(run.task.agent(run.dataset), FullFeedbackAgent)
-            reasons[key] = told_the_right_arm(run.task.method, run.dataset) if impossible else None
-    left_out = [reason for reason in reasons.values() if reason is not None]
-    if left_out and (on_left_out is None or len(left_out) == len(reasons)):
+            reasons[key] = _why_not(run)
+    left_out = list(dict.fromkeys(reason for reason in reasons.values() if reason is not None))
+    if left_out and (on_left_out is None or None not in reasons.values()):
         raise TaciturnError(left_out[0])
     for reason in left_out:
         on_left_out(reason)  # type: ignore[misc]  # None has raised
-    return [run for run in runs if reasons[run.task.fingerprint, run.task.method] is None]
+    return [run for run in runs if reasons[_agent_key(run)] is None]
+
+
+def _agent_key(run: Run) -> tuple[str, str, bool]:
+    """Return what it depends on whether an agent can carry out a run."""
+    return run.task.fingerprint, run.task.method, run.task.max_nodes is not None
+
+
+def _why_not(run: Run) -> str | None:
+    """Return why an agent cannot carry out a run; None where it can."""
+    task = run.task
+    if task.max_nodes is not None and not _takes(task.method, "max_nodes"):
+        return f"{task.method} has no parameter max_nodes, so its memory cannot be bounded"
+    if run.dataset.rewards is not None and isinstance(task.agent(run.dataset), FullFeedbackAgent):
+        return told_the_right_arm(task.method, run.dataset)
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +245,9 @@ class Spec:
     methods: list[str]
     missing: list[float | str] = field(default_factory=lambda: [0.5])
     delay: list[float | str] = field(default_factory=lambda: [0])
+    drift: list[str] = field(default_factory=lambda: ["none"])
+    restart: list[float | str] = field(default_factory=lambda: ["none"])
+    max_nodes: list[int | str] = field(default_factory=lambda: ["none"])
     seeds: int = 10
     preset: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
@@ -221,9 +277,8 @@ def read_spec(path: Path) -> dict[str, Any]:
     for key in keys:
         if key not in known:
             raise TaciturnError(f"{path}: {unknown_name('key', key, known)}")
-    lists = {
-        key: [keys[key]] for key in ("data", "methods", "missing", "delay") if isinstance(keys.get(key), str | float)
-    }
+    axes = ("data", "methods", "missing", "delay", "drift", "restart", "max_nodes")
+    lists = {key: [keys[key]] for key in axes if isinstance(keys.get(key), str | int | float)}
     values = keys | lists
     try:
         msgspec.convert({"data": [], "methods": []} | values, Spec)

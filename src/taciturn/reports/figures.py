@@ -19,7 +19,7 @@ def write_figures(folder: Path, records: Sequence[RunRecord]) -> list[Path]:
     groups: dict[str, list[RunRecord]] = {}
     labels = data_labels(records)
     for record in records:
-        groups.setdefault(f"{labels[record.data_key]}, {setting_text(record)} silent", []).append(record)
+        groups.setdefault(f"{labels[record.data_key]}, {setting_text(record)}", []).append(record)
     (folder / "figures").mkdir(exist_ok=True)
     written = []
     for title, group in groups.items():

@@ -79,7 +79,7 @@ def sortable(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def _summary(records: list[RunRecord], rows: list[tables.Row]) -> str:
     failed = sum(record.error is not None for record in records)
     items = "".join(
-        f"<li>{escape(f'{row.label}, {row.silent} silent')}: <b>{escape(row.method)}</b>, "
+        f"<li>{escape(', '.join(row.group))}: <b>{escape(row.method)}</b>, "
         f"{row.measure.text(row.mean / row.measure.scale)}</li>"
         for row in tables.best_rows(rows).values()
     )
@@ -133,9 +133,9 @@ def _colours(records: list[RunRecord]) -> dict[str, int]:
 
 def _curves(folder: Path, records: list[RunRecord]) -> Iterator[str]:
     colours = _colours(records)
-    for (dataset, silent), methods in _groups(records).items():
+    for (dataset, setting), methods in _groups(records).items():
         series = [_running(folder, method, colours[method], group) for method, group in methods.items()]
-        title, measure = f"{dataset}, {silent} silent", _measure(methods)
+        title, measure = f"{dataset}, {setting}", _measure(methods)
         labels: dict[str, Any] = {"x_label": "decisions", "y_label": measure.running, "digits": measure.digits}
         yield _figure(charts.chart(series, title=title, **labels), title)
 
@@ -162,7 +162,8 @@ def _against_silence(records: list[RunRecord]) -> Iterator[str]:
     for (dataset, _), methods in _groups(records).items():
         for method, group in methods.items():
             mechanism, rate = group[0].missing_setting
-            key = (dataset, f"{mechanism}, delay {group[0].delay}", group[0].measure)
+            also = "".join(f", {part}" for part in [tables.also_text(group[0])] if part)
+            key = (dataset, f"{mechanism}, delay {group[0].delay}{also}", group[0].measure)
             points.setdefault(key, {}).setdefault(method, []).append((100 * rate, _mean_result(group)))
     for (dataset, kind, measure), methods_here in points.items():
         if all(len(line) < 2 for line in methods_here.values()):
@@ -177,13 +178,13 @@ def _against_silence(records: list[RunRecord]) -> Iterator[str]:
 
 def _against_time(records: list[RunRecord]) -> Iterator[str]:
     colours = _colours(records)
-    for (dataset, silent), methods in _groups(records).items():
+    for (dataset, setting), methods in _groups(records).items():
         series = []
         for method, group in methods.items():
             per_step = np.array([1000 * np.mean([record.seconds / record.steps for record in group])])
             mean = np.array([_mean_result(group)])
             series.append(charts.Series(method, colours[method], per_step, mean, line=False))
-        title, measure = f"{dataset}, {silent} silent", _measure(methods)
+        title, measure = f"{dataset}, {setting}", _measure(methods)
         labels: dict[str, Any] = {"x_label": "milliseconds per step", "y_label": measure.axis, "digits": measure.digits}
         yield _figure(charts.chart(series, title=title, log_x=True, **labels), title)
 
@@ -208,7 +209,17 @@ def _spaces(folder: Path) -> Iterator[str]:
 
 def _runs(records: list[RunRecord]) -> str:
     names = ["mean_reward", "regret", "cost_weight"] if any(record.measure == REWARD for record in records) else []
-    header = ["data", "method", "missing", "delay", "seed", "right", *(name.replace("_", " ") for name in names)]
+    also = any(map(tables.also_text, records))
+    header = [
+        "data",
+        "method",
+        "missing",
+        "delay",
+        *(["also"] if also else []),
+        "seed",
+        "right",
+        *(name.replace("_", " ") for name in names),
+    ]
     header += ["steps", "seconds", "MB", "scaling", "id", "error"]
     lines = [
         [
@@ -216,6 +227,7 @@ def _runs(records: list[RunRecord]) -> str:
             record.method,
             record.missing,
             record.delay,
+            *([tables.also_text(record)] if also else []),
             str(record.seed),
             "" if record.accuracy is None else f"{100 * record.accuracy:.2f}",
             *("" if getattr(record, name) is None else f"{getattr(record, name):.4g}" for name in names),

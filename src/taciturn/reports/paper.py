@@ -58,9 +58,9 @@ def comparison(records: Sequence[RunRecord]) -> list[Cell]:
 
 
 def _is_printed_setting(row: Row) -> bool:
-    """Whether the paper has results for a row's missing rewards: completely at random, at its rates, without delay."""
+    """Whether the paper has results for a row's setting: missing at random, at its rates, without delay or more."""
     rates = preset_file("paper")["experiment"]["missing"]
-    return row.missing.kind == "mcar" and row.missing.value in rates and row.delay.value == 0
+    return row.missing.kind == "mcar" and row.missing.value in rates and row.delay.value == 0 and not row.also
 
 
 def _cell(table: str, row: Row, methods: dict[str, list[tuple[float, float]]]) -> Cell:

@@ -37,10 +37,10 @@ class PairedTest(NamedTuple):
 
 def _blocks(records: Sequence[RunRecord]) -> tuple[list[str], np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
     """Return the methods, and their mean result over seeds (blocks, methods) on settings that all of them ran on."""
-    cells: dict[tuple[Hashable, str, str], dict[str, list[float]]] = {}
+    cells: dict[tuple[Hashable, Hashable], dict[str, list[float]]] = {}
     for record in records:
         if record.result is not None:
-            block = cells.setdefault((record.data_key, record.missing, record.delay), {})
+            block = cells.setdefault((record.data_key, record.setting_key), {})
             block.setdefault(record.method, []).append(100 * record.result)
     methods = sorted({method for block in cells.values() for method in block})
     complete = [block for block in cells.values() if len(block) == len(methods)]
@@ -69,10 +69,10 @@ def paired_tests(records: Sequence[RunRecord]) -> list[PairedTest]:
 
     Pairs with fewer than 5 common runs, or equal on all of them, are left out.
     """
-    runs: dict[tuple[Hashable, str, str, int], dict[str, float]] = {}
+    runs: dict[tuple[Hashable, Hashable, int], dict[str, float]] = {}
     for record in records:
         if record.result is not None:
-            key = (record.data_key, record.missing, record.delay, record.seed)
+            key = (record.data_key, record.setting_key, record.seed)
             runs.setdefault(key, {})[record.method] = 100 * record.result
     methods = sorted({method for block in runs.values() for method in block})
     found = []

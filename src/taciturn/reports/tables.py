@@ -1,6 +1,6 @@
 """Tables of results: one row per method and setting, as text, Markdown, LaTeX or a table for the terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +20,8 @@ class Row(NamedTuple):
 
     They are what `measure` says: the accuracy in percent, or the mean reward where every arm has one; then `regret` is
     the mean regret, otherwise None. `label` is the data set as shown, `dataset` its name, `scaling` that of the data's
-    rows and of the agent. The row of the constant arm was not run, so it has no scaling and its times are None.
+    rows and of the agent; `also` says what drifted, a restart and the bound on memory, if any. The row of the constant
+    arm was not run, so it has no scaling and its times are None.
     """
 
     label: str
@@ -37,6 +38,7 @@ class Row(NamedTuple):
     step_milliseconds: float | None
     measure: Measure = RIGHT
     regret: float | None = None
+    also: str = ""
 
     def results(self, unit: str) -> dict[str, str]:
         """The columns of results that the row has: the mean, with a unit after it, ± the deviation; and the regret."""
@@ -46,13 +48,13 @@ class Row(NamedTuple):
 
     @property
     def silent(self) -> str:
-        """The setting as text."""
+        """The missing rewards and their delay as text."""
         return silent_text(self.missing, self.delay)
 
     @property
     def group(self) -> tuple[str, str]:
         """The data set and the setting as text; rows of one group are compared with each other."""
-        return self.label, self.silent
+        return self.label, _setting(self.silent, self.also)
 
 
 DataKey = tuple[str, float, str]
@@ -90,13 +92,13 @@ def _names(records: Sequence[RunRecord]) -> dict[str, str]:
 def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
     """Return the rows in the order in which the settings first appear, the best constant arm first in each."""
     labels = data_labels(records)
-    groups: dict[tuple[DataKey, str, str], dict[tuple[str, str], list[RunRecord]]] = {}
+    groups: dict[tuple[DataKey, Hashable], dict[tuple[str, str], list[RunRecord]]] = {}
     for record in records:
         if record.error is None:
-            methods = groups.setdefault((record.data_key, record.missing, record.delay), {})
+            methods = groups.setdefault((record.data_key, record.setting_key), {})
             methods.setdefault((record.method, scaling_text(record)), []).append(record)
     rows = []
-    for (data, _, _), methods in groups.items():
+    for (data, _), methods in groups.items():
         label = labels[data]
         rows.append(_constant_row(label, [record for group in methods.values() for record in group]))
         rows += [_method_row(label, group) for group in methods.values()]
@@ -152,6 +154,7 @@ def _row(label: str, record: RunRecord, method: str, kind: RowKind, means: list[
         seconds=None,
         step_milliseconds=None,
         measure=record.measure,
+        also=also_text(record),
     )
 
 
@@ -169,16 +172,18 @@ def result_header(rows: Sequence[Row]) -> list[str]:
 
 def header(rows: Sequence[Row]) -> list[str]:
     """Return the names of the columns that rows need."""
-    return ["data", "silent", "method", *result_header(rows), "seeds", "seconds", "ms per step", "scaling"]
+    also = ["also"] if any(row.also for row in rows) else []
+    return ["data", "silent", *also, "method", *result_header(rows), "seeds", "seconds", "ms per step", "scaling"]
 
 
 def row_texts(rows: Sequence[Row]) -> list[list[str]]:
     """Return the cells of each row, in the order of `header`."""
-    results = result_header(rows)
+    results, also = result_header(rows), "also" in header(rows)
     return [
         [
             row.label,
             row.silent,
+            *([row.also] if also else []),
             row.method,
             *(row.results(row.measure.unit).get(name, "") for name in results),
             str(row.runs),
@@ -221,15 +226,16 @@ def accuracy_markdown(rows: Sequence[Row]) -> str:
 def accuracy_latex(rows: Sequence[Row]) -> str:
     """Return the rows as a LaTeX table, the best of each group in bold."""
     best = best_rows(rows)
-    results = result_header(rows)
+    results, also = result_header(rows), "also" in header(rows)
+    names = ["Data", "Silent", *(["Also"] if also else []), "Method"]
     titles = [r"Right (\%)" if name == RIGHT.name else name.capitalize() for name in results]
-    first = " & ".join(["Data", "Silent", "Method", *titles, "Scaling"]) + r" \\"
-    lines = [rf"\begin{{tabular}}{{lll{'r' * len(results)}l}}", r"\toprule", first, r"\midrule"]
+    first = " & ".join([*names, *titles, "Scaling"]) + r" \\"
+    lines = [rf"\begin{{tabular}}{{{'l' * len(names)}{'r' * len(results)}l}}", r"\toprule", first, r"\midrule"]
     for row in rows:
         texts = row.results(unit="")
         shown = texts[row.measure.name].replace("±", r"$\pm$")
         texts[row.measure.name] = rf"\textbf{{{shown}}}" if row.mean == best[row.group].mean else shown
-        cells = [_latex(text) for text in (row.label, row.silent, row.method)]
+        cells = [_latex(text) for text in (row.label, row.silent, *([row.also] if also else []), row.method)]
         lines.append(" & ".join([*cells, *(texts.get(name, "") for name in results), _latex(row.scaling)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -256,6 +262,19 @@ def silent_text(missing: Setting, delay: Setting) -> str:
     return f"{text}, {delay.value:g} late" + ("" if delay.kind == "fixed" else f" ({delay.kind})")
 
 
+def also_text(record: RunRecord) -> str:
+    """Return what drifted, when the agent was restarted and how many contexts it held at most, if anything, as text."""
+    kind, share = record.drift_setting
+    parts = [] if kind == "none" else [f"{kind} drift at {share:.0%}"]
+    parts += [] if record.restart is None else [f"restart at {record.restart:.0%}"]
+    parts += [] if record.max_nodes is None else [f"{record.max_nodes} nodes"]
+    return ", ".join(parts)
+
+
 def setting_text(record: RunRecord) -> str:
     """Return the setting of a run as text."""
-    return silent_text(record.missing_setting, record.delay_setting)
+    return _setting(silent_text(record.missing_setting, record.delay_setting), also_text(record))
+
+
+def _setting(silent: str, also: str) -> str:
+    return f"{silent} silent" + (f", {also}" if also else "")

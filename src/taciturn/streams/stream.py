@@ -12,7 +12,9 @@ from taciturn.contracts import Arm, Dataset, LabelledStart, Round
 from taciturn.display import Displayed, Summary, brief, counted, name_text, percent
 from taciturn.errors import InvalidData, UnknownArm
 from taciturn.streams.delay import draw_delays
+from taciturn.streams.drift import derangement, parse_drift
 from taciturn.streams.missing import MECHANISMS, parse_missing
+from taciturn.streams.shift import shift_of
 from taciturn.streams.utilities import utilities
 from taciturn.validate import LARGEST_SEED, MANY, check_number
 
@@ -37,6 +39,10 @@ class Stream(Displayed):
             "half:20" delays a random half of the rewards by 20 on average and the rest not at all.
         steps: the maximal number of rounds; None for all.
         cost_weight: how much costs count, from 0 to 1; for data sets with rewards and costs of every arm.
+        drift: what changes on the way: "none", "labels" or "features", half-way unless a share of the rounds is given,
+            as in "labels:0.25". From then on another arm is right wherever one was, by a random permutation of all
+            arms without fixed points, or contexts are shifted as `shift_of` in ``streams/shift.py`` says. Silence by
+            context goes by the contexts before the shift.
     """
 
     def __init__(
@@ -48,8 +54,10 @@ class Stream(Displayed):
         delay: float | str = 0,
         steps: int | None = None,
         cost_weight: float = 0.0,
+        drift: str = "none",
     ) -> None:
         self.mechanism, self.rate = parse_missing(missing)
+        self.drift, self._drift_share = parse_drift(drift)
         check_number("seed", seed, 0, LARGEST_SEED, whole=True)
         if steps is not None:
             check_number("steps", steps, 1, MANY, whole=True)
@@ -59,9 +67,9 @@ class Stream(Displayed):
         self.cost_weight = float(cost_weight)
         self.graded = worth is not None
         """Whether every arm has a reward from 0 to 1; otherwise one arm is right."""
-        # A generator for each purpose, so that the order does not depend on the mechanism; agents use purpose 1.
-        start_rng, order_rng, silence_rng, delay_rng = (
-            np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4, 5)
+        # A generator for each purpose, so that the order does not depend on the mechanism; agents use 1 and 6 to 8.
+        start_rng, order_rng, silence_rng, delay_rng, drift_rng = (
+            np.random.default_rng([self.seed, purpose]) for purpose in (2, 3, 4, 5, 9)
         )
         start = self._draw_start(start_rng)
         self._n_labelled = len(start)
@@ -71,7 +79,16 @@ class Stream(Displayed):
         self._sparse = self._matrix(self.order) if sp.issparse(dataset.contexts) else None
         self._empty_row: Any = None if self._sparse is None else sp.csr_matrix((1, self._sparse.shape[1]))
         self._utilities = None if worth is None else worth[self.order]
-        self._truth = dataset.y[self.order] if self._utilities is None else self._utilities.argmax(axis=1)
+        self._truth = dataset.y[self.order]
+        if self.drift == "labels":
+            self._permute_arms(derangement(len(dataset.arms), drift_rng))
+        if self._utilities is not None:
+            self._truth = self._utilities.argmax(axis=1)
+        self._shift = shift_of(dataset, drift_rng) if self.drift == "features" else None
+        if self._shift is not None and self._sparse is not None:
+            self._sparse = sp.vstack(
+                [self._sparse[: self._drifts_at], self._shift(self._sparse[self._drifts_at :])], format="csr"
+            )
         self._index = {name: k for k, name in enumerate(dataset.arms)}
         # Only silence by context looks at the contexts, and words take time to become a matrix.
         rounds = self.order[self._n_labelled :]
@@ -93,6 +110,22 @@ class Stream(Displayed):
         if len(dataset.y) == arms:
             raise InvalidData(f"{dataset.name}: no rows are left after one labelled row for each of {arms} arms")
         return np.array([rng.choice(np.flatnonzero(dataset.y == k)) for k in range(arms)])
+
+    @property
+    def drift_step(self) -> int | None:
+        """The number of rounds before the drift; None without one."""
+        return None if self.drift == "none" else round(self._drift_share * len(self))
+
+    @property
+    def _drifts_at(self) -> int:
+        """The position of the first row that has drifted."""
+        return len(self.order) if self.drift_step is None else self._n_labelled + self.drift_step
+
+    def _permute_arms(self, places: NDArray[np.int64]) -> None:
+        """From the drift on, give to arm ``places[k]`` what was arm k's."""
+        self._truth[self._drifts_at :] = places[self._truth[self._drifts_at :]]
+        if self._utilities is not None:
+            self._utilities[self._drifts_at :, places] = self._utilities[self._drifts_at :].copy()
 
     def _matrix(self, rows: NDArray[np.int64]) -> sp.csr_matrix:
         """Return rows of the data set as a CSR matrix with sorted columns."""
@@ -118,6 +151,8 @@ class Stream(Displayed):
             "delay": f"{self._delays.mean():.3g} decisions on average",
             "seed": str(self.seed),
         }
+        if self.drift_step is not None:
+            facts["drift"] = f"{self.drift}, from round {self.drift_step} on"
         if self.cost_weight:
             facts["cost weight"] = f"{self.cost_weight:g}"
         facts["best constant arm"] = f"{brief(arm)}, {f'reward {share:.3f}' if self.graded else percent(share)}"
@@ -189,6 +224,8 @@ class Stream(Displayed):
         """Return the context at a position: an array (D,), a CSR matrix (1, D), a mapping or a text, and a copy."""
         if self._sparse is None:
             context: Any = self.dataset.contexts[int(self.order[position])]
+            if self._shift is not None and position >= self._drifts_at:
+                return self._shift(context)
             return context.copy() if isinstance(context, np.ndarray) else context
         span = slice(*self._sparse.indptr[position : position + 2].tolist())
         row = copy(self._empty_row)  # its constructor would check a row that is sound, in ten times the time
