@@ -54,5 +54,9 @@ class DataUnavailable(TaciturnError):
     """A data set that is neither on this machine nor available from its sources."""
 
 
+class ProgramFailed(TaciturnError):
+    """A program as an agent that cannot be started, ended, took too long, or answered otherwise than was agreed."""
+
+
 class EmbeddingFailed(TaciturnError):
     """An embedder that did not answer, or whose answer is not one finite vector of the same length for each text."""

@@ -177,6 +177,9 @@ PEERS: dict[str, Method] = _with_zeros(
 
 PRESETS = {"paper": "opr2020.toml"}
 
+COMMAND, PROGRAM = "command:", "taciturn.adapters.program:Program"
+"""How a method begins that is a program, and the class of such agents."""
+
 
 def method_named(name: str) -> Method:
     """Return the method or peer of a name."""
@@ -218,11 +221,17 @@ def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **o
     """Build an agent.
 
     Arguments:
-        name: a method of `METHODS` or `PEERS`, or the import path ``package.module:Class`` of another agent.
+        name: a method of `METHODS` or `PEERS`, the import path ``package.module:Class`` of another agent, or
+            ``command:`` and the command of a program that is one.
         arms: the arms by name, or how many there are.
         preset: the settings of a paper; import paths have none.
         overrides: parameters of the agent, which take precedence over the preset.
     """
+    if is_command(name):
+        program = import_agent(PROGRAM)
+        check_keywords(name, program, overrides)
+        started: Agent = program(command=name.removeprefix(COMMAND), arms=arms, **overrides)
+        return started
     if is_import_path(name):
         imported: Agent = import_agent(name)(arms=arms, **overrides)
         return imported
@@ -253,7 +262,12 @@ def library_version(name: str) -> dict[str, str]:
 
 def is_import_path(name: str) -> bool:
     """Whether a method is given by import path, ``package.module:Class``, and not by a name of `METHODS`."""
-    return ":" in name
+    return ":" in name and not is_command(name)
+
+
+def is_command(name: str) -> bool:
+    """Whether a method is a program, given as ``command:`` and its command line."""
+    return name.startswith(COMMAND)
 
 
 def import_agent(path: str) -> Any:

@@ -71,7 +71,9 @@ def run(
         str | None, typer.Option(help="Names of data sets, or files (see docs/datasets.md), comma-separated.")
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Names of methods, comma-separated.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Your own agent, as package.module:Class.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Your own agent, as package.module:Class or 'command:PROGRAM ARGUMENTS'.")
+    ] = None,
     out_folder: Annotated[
         Path, typer.Option("--out", help="The results folder; runs that it has are not repeated.")
     ] = Path("results"),
@@ -161,9 +163,13 @@ def load_experiment(given: "spec.Spec") -> "spec.Experiment":
 
 
 def _with_agent(agent: str | None, methods: list[str] | None) -> list[str] | None:
-    """Add the user's own agent to the methods, after it has passed `check_agent`."""
+    """Add the user's own agent to the methods, after it has passed `check_agent`; a program, after it has started."""
     if agent is None:
         return methods
+    if registry.is_command(agent):
+        trial: Any = registry.make(agent, arms=["a", "b"])
+        trial.start()
+        return [*(methods or []), agent]
     sys.path.insert(0, str(Path.cwd()))  # so that modules in the current folder are found
     factory = functools.partial(registry.make, agent)
     try:

@@ -9,9 +9,9 @@ import numpy as np
 
 from taciturn import errors
 from taciturn.client.connection import Connection, Reply, segment
-from taciturn.client.contexts import json_context, json_contexts
 from taciturn.contracts import Arm, Context, Decision
 from taciturn.display import Displayed, Summary, counted, name_text
+from taciturn.features.json_form import json_context, json_contexts
 from taciturn.introspection import AnswerRates, Calibration, Covariance, Explanation, Health, Neighbor
 
 

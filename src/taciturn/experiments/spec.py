@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import shlex
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -18,7 +19,18 @@ from taciturn.errors import TaciturnError
 from taciturn.experiments.axes import parse_max_nodes, parse_restart
 from taciturn.experiments.evaluate import told_the_right_arm
 from taciturn.experiments.recorder import NO_DRIFT, Setting, run_id
-from taciturn.registry import METHODS, import_agent, is_import_path, library_version, make, preset_file, unknown_name
+from taciturn.registry import (
+    COMMAND,
+    METHODS,
+    PROGRAM,
+    import_agent,
+    is_command,
+    is_import_path,
+    library_version,
+    make,
+    preset_file,
+    unknown_name,
+)
 from taciturn.streams.delay import parse_delay
 from taciturn.streams.drift import parse_drift
 from taciturn.streams.missing import parse_missing
@@ -32,7 +44,7 @@ class Experiment:
 
     Arguments:
         datasets: loaded data sets.
-        methods: names of methods, or ``package.module:Class`` for other agents.
+        methods: names of methods, ``package.module:Class`` for other agents, or ``command:`` and a program's command.
         missing, delay, drift: as `Stream` takes them.
         restart: as `evaluate` takes it, or "none"; an agent that has no `save` starts afresh.
         max_nodes: how many contexts agents hold at most, or "none": what `params` say, and no bound if they do not.
@@ -100,10 +112,12 @@ class RunTask:
 
 @cache
 def _takes(method: str, parameter: str) -> bool:
-    """Whether an agent can be made with a parameter: peers with those of all agents; unknown ones are refused by `make`."""
-    if not is_import_path(method) and method not in METHODS:
-        return True
-    path = method if is_import_path(method) else METHODS[method].target
+    """Whether an agent can be made with a parameter: a peer with those of all; of an unknown method, `make` says so."""
+    path = PROGRAM if is_command(method) else method
+    if not is_import_path(path):
+        if path not in METHODS:
+            return True
+        path = METHODS[path].target
     return parameter in inspect.signature(import_agent(path)).parameters
 
 
@@ -155,7 +169,14 @@ class Run:
 
 
 def _source_hash(method: str) -> str | None:
-    """Return a hash of the source of an agent given by import path, so that changing it changes the run's id."""
+    """Return a hash of the source of an agent that is not a named method, so that changing it changes the run's id.
+
+    That is the file of an import path; of a program, the files that its command names.
+    """
+    if is_command(method):
+        words = shlex.split(method.removeprefix(COMMAND))
+        files = [(word, Path(word).read_bytes()) for word in words if Path(word).is_file()]
+        return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
     if not is_import_path(method):
         return None
     source = inspect.getsourcefile(import_agent(method))
