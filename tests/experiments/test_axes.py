@@ -1,7 +1,7 @@
 """Axes about the agent's life and the stream's: restart, bounded memory and drift."""
 
-import dataclasses
 import json
+import weakref
 from importlib.metadata import version
 from types import SimpleNamespace
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taciturn
+from cli_kit import taciturn as command_line
 from taciturn.errors import TaciturnError
 from taciturn.experiments.axes import parse_max_nodes, parse_restart
 from taciturn.experiments.checks import toy_data
@@ -18,6 +19,7 @@ from taciturn.experiments.recorder import RUNS, read_runs, run_id
 from taciturn.experiments.runner import execute
 from taciturn.experiments.spec import Experiment, expand, read_spec
 from taciturn.registry import METHODS
+from taciturn.reports.page import write_report
 from taciturn.reports.tables import accuracy_rows, header, row_texts
 
 PLAIN = toy_data(40)
@@ -74,7 +76,7 @@ def test_an_agent_that_cannot_be_saved_starts_afresh_from_the_labelled_start(tmp
     Forgetful.lives.clear()
     (record,) = execute(runs, tmp_path)
     assert record.error is None
-    first, second = Forgetful.lives
+    first, second = (life for life in Forgetful.lives if life.decided)
     assert first.start == second.start == [GRAPH.arms]
     assert (len(first.decided), len(second.decided)) == (18, 19)
     assert len(first.answered) == 18 - 5, "what was on its way is lost"
@@ -147,9 +149,24 @@ def test_records_and_tables_hold_the_axes_and_folders_of_before_are_read(tmp_pat
         for restart in ("", "restart at 50%")
         for bound in ("", "16 nodes")
     }
+    page = write_report(tmp_path).read_text()
+    assert "toy, 20% silent, labels drift at 25%, restart at 50%, 16 nodes" in page
     results = {(r.method, r.seed, r.drift, r.max_nodes, r.restart): r.accuracy for r in records}
     for (*others, restart), accuracy in results.items():
         assert restart is None or accuracy == results[*others, None]
+
+
+def test_the_command_line_takes_the_axes(tmp_path):
+    axes = ["--drift", "none,labels:.25", "--restart", "none,.5", "--max-nodes", "none,500"]
+    options = ["--data", "digits", "--methods", "majority", "--steps", 40, "--seeds", 1, "--jobs", 1]
+    ran = command_line(tmp_path, "run", *options, *axes, "--json")
+    assert ran.returncode == 0, ran.stderr
+    found = {(record.drift, record.restart, record.max_nodes) for record in read_runs(tmp_path / "results")}
+    assert found == {(d, r, m) for d in ("none:0.0", "labels:0.25") for r in (None, 0.5) for m in (None, 500)}
+    for flag, value in (("--drift", "label"), ("--restart", "2"), ("--max-nodes", "few"), ("--max-nodes", "3")):
+        ran = command_line(tmp_path, "run", *options, flag, value)
+        assert ran.returncode == 2
+        assert len(ran.stderr.strip().splitlines()) == 1
 
 
 def test_worker_processes_get_the_axes_too(tmp_path):
@@ -180,20 +197,23 @@ def test_a_file_names_the_axes_alone_or_in_lists(tmp_path):
 
 
 def test_an_agent_may_bring_its_own_way_to_be_loaded():
+    alive = []
+
     class Counting(Forgetful):
         def save(self, path):
+            alive.append(weakref.ref(self))
             path.write_text(json.dumps([len(self.notes.decided)]))
 
         @classmethod
         def load(cls, path):
+            assert alive[0]() is None, "the old one is dropped first"
             (count,) = json.loads(path.read_text())
             resumed = cls(arms=PLAIN.arms)
             resumed.notes.decided += [3 + i for i in range(count)]
             return resumed
 
     Forgetful.lives.clear()
-    stream = dataclasses.replace(PLAIN)
-    taciturn.evaluate(Counting(arms=PLAIN.arms), taciturn.Stream(stream, delay=4), restart=0.5)
+    taciturn.evaluate(Counting(arms=PLAIN.arms), taciturn.Stream(PLAIN, delay=4), restart=0.5)
     first, second = Forgetful.lives
     assert second.start == []
     assert sorted(first.answered + second.answered) == [3 + i for i in range(37 - 4)], "nothing on its way is lost"

@@ -1,6 +1,8 @@
 """Axes of an experiment that are about the agent's life: a restart on the way, and bounded memory."""
 
+import gc
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +41,20 @@ def _number(given: Any, kind: type[int | float]) -> Any:
         return given
 
 
-def reloaded(agent: Agent) -> Agent | None:
-    """Save an agent to a file and return what the file holds; None for an agent that has no `save`.
+def restarted(agents: list[Agent], anew: Callable[[], Agent] | None) -> tuple[Agent, bool]:
+    """Return the agent that goes on for the only one in a list, which is saved and dropped, and whether it resumes it.
 
-    Agents on `BaseAgent` are read as `taciturn.load` does, others by a class method `load(path)`.
+    Agents on `BaseAgent` are read from the file as `taciturn.load` does, others by a class method `load(path)`. For an
+    agent that has no `save`, `anew` makes a fresh one. Memory never holds both, unless somebody else holds the old one.
     """
-    if not hasattr(agent, "save"):
-        return None
-    read: Any = getattr(type(agent), "load", load)
+    kind: Any = type(agents[0])
+    if not hasattr(kind, "save"):
+        if anew is None:
+            raise TaciturnError(f"a {kind.__name__} has no save; for a restart, anew=… has to make a fresh one")
+        agents.clear()
+        return anew(), False
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "agent.taciturn"
-        agent.save(file)
-        resumed: Agent = read(file)
-    return resumed
+        kind.save(agents.pop(), file)
+        gc.collect()  # an agent and its lifecycle refer to each other
+        return getattr(kind, "load", load)(file), True

@@ -50,13 +50,12 @@ def run_task(task: RunTask, dataset: Dataset, on_step: OnStep | None = None) -> 
     """Carry out one run and return its outcome; an exception of the agent, which can be user code, becomes an error."""
     try:
         stream = task.stream(dataset)
-        agent = task.agent(dataset)
-        prepare(agent)  # which takes memory of its own
+        prepare(task.agent(dataset))  # which takes memory of its own
         gc.collect()  # an agent and its lifecycle refer to each other: free the last one before memory is measured
         peak_memory.reset_peak()
         with one_thread():  # as in a worker, so that results and times do not depend on how runs are carried out
             trace = evaluate(
-                agent,
+                task.agent(dataset),  # held by nobody else, so that a restart can drop it
                 stream,
                 progress=on_step or False,
                 restart=task.restart,

@@ -4,13 +4,14 @@ import heapq
 from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 
 from taciturn.agents.warm import prepare
 from taciturn.contracts import Agent, Dataset, FullFeedbackAgent, Round, Trace
 from taciturn.errors import ForgottenDecision, TaciturnError
-from taciturn.experiments.axes import parse_restart, reloaded
+from taciturn.experiments.axes import parse_restart, restarted
 from taciturn.experiments.progress import steps_bar
 from taciturn.measures import measure_of
 from taciturn.streams.stream import Stream
@@ -48,10 +49,12 @@ def evaluate(
     if stream.graded and isinstance(agent, FullFeedbackAgent):
         raise TaciturnError(told_the_right_arm(type(agent).__name__, stream.dataset))
     prepare(agent)
+    learner = _Learner(agent, stream)
+    del agent  # a restart drops it
     if callable(progress):
-        return _run(_Learner(agent, stream), progress, restart_step, anew)
+        return _run(learner, progress, restart_step, anew)
     with steps_bar(len(stream), shown=progress, measure=measure_of(graded=stream.graded)) as advance:
-        return _run(_Learner(agent, stream), advance, restart_step, anew)
+        return _run(learner, advance, restart_step, anew)
 
 
 def told_the_right_arm(agent: str, dataset: Dataset) -> str:
@@ -63,11 +66,16 @@ class _Learner:
     """An agent on a stream, with the ids of its decisions by position and the rewards that are on their way."""
 
     def __init__(self, agent: Agent, stream: Stream) -> None:
-        self.agent, self.stream = agent, stream
-        self.full_feedback = agent if isinstance(agent, FullFeedbackAgent) else None
-        self.sends_silence = agent.params.get("expire_after") is None
+        self.stream = stream
+        self._agents = [agent]  # a list, so that one can be dropped before the next is made
+        self._sends_silence = agent.params.get("expire_after") is None
         self.ids: dict[int, int] = {}
         self._queue: list[tuple[int, int, int, float | None]] = []  # a heap of (step of delivery, step, id, reward)
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that decides now."""
+        return self._agents[0]
 
     def warm_start(self) -> None:
         """Give the labelled rows, if there are any."""
@@ -83,7 +91,7 @@ class _Learner:
 
     def send(self, step: int, delay: int, id: int, reward: float | None) -> None:
         """Put a reward on its way, and silence unless the agent finds out about it by itself."""
-        if reward is not None or self.sends_silence:
+        if reward is not None or self._sends_silence:
             heapq.heappush(self._queue, (step + delay, step, id, reward))
 
     def deliver(self, step: int) -> None:
@@ -92,20 +100,13 @@ class _Learner:
             with suppress(ForgottenDecision):
                 self.agent.feedback(*heapq.heappop(self._queue)[2:])
 
-    def restarted(self, anew: Callable[[], Agent] | None) -> "_Learner":
-        """Return the learner that goes on: the saved one, or one that starts afresh."""
-        resumed = reloaded(self.agent)
-        if resumed is not None:
-            learner = _Learner(resumed, self.stream)
-            learner.ids, learner._queue = self.ids, self._queue
-            return learner
-        if anew is None:
-            raise TaciturnError(
-                f"a {type(self.agent).__name__} has no save; for a restart, anew=… has to make a fresh one"
-            )
-        learner = _Learner(anew(), self.stream)
-        learner.warm_start()
-        return learner
+    def restart(self, anew: Callable[[], Agent] | None) -> None:
+        """Go on with the agent as it was saved, or with a fresh one, which knows nothing of what was before."""
+        agent, resumes = restarted(self._agents, anew)
+        self._agents = [agent]
+        if not resumes:
+            self.ids, self._queue = {}, []
+            self.warm_start()
 
 
 def _run(
@@ -123,19 +124,19 @@ def _run(
     step_seconds = np.zeros(len(stream))
     started = perf_counter()
     learner.warm_start()
-    truth = stream.truth
+    truth, is_told = stream.truth, isinstance(learner.agent, FullFeedbackAgent)
     for step, round in enumerate(stream):
         if step == restart_step:
-            learner = learner.restarted(anew)
+            learner.restart(anew)
         neighbors = learner.neighbors(round)
         before = perf_counter()
         decision = learner.agent.decide(round.context, neighbors=neighbors)
         decided = perf_counter()
         reward = stream.respond(round, decision.arm)
         responded = perf_counter()
-        if learner.full_feedback:
+        if is_told:
             reward = float(stream.is_right(round, decision.arm))
-            learner.full_feedback.reveal(decision.id, stream.arms[truth[round.position]])
+            cast("FullFeedbackAgent", learner.agent).reveal(decision.id, stream.arms[truth[round.position]])
         else:
             learner.send(step, stream.delay(round), decision.id, reward)
         learner.deliver(step)
