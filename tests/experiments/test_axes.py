@@ -82,7 +82,7 @@ def test_an_agent_that_cannot_be_saved_starts_afresh_from_the_labelled_start(tmp
     assert len(first.answered) == 18 - 5, "what was on its way is lost"
     assert second.answered == second.decided[: 19 - 5], "and not taken for an answer to another decision"
     assert second.neighbors <= {0, 1, 2, *second.decided}
-    with pytest.raises(TaciturnError, match="a Forgetful has no save; for a restart, anew"):
+    with pytest.raises(TaciturnError, match="a Forgetful cannot be saved; for a restart, anew"):
         taciturn.evaluate(Forgetful(arms=GRAPH.arms), taciturn.Stream(GRAPH), restart=0.5)
 
 

@@ -45,12 +45,13 @@ def restarted(agents: list[Agent], anew: Callable[[], Agent] | None) -> tuple[Ag
     """Return the agent that goes on for the only one in a list, which is saved and dropped, and whether it resumes it.
 
     Agents on `BaseAgent` are read from the file as `taciturn.load` does, others by a class method `load(path)`. For an
-    agent that has no `save`, `anew` makes a fresh one. Memory never holds both, unless somebody else holds the old one.
+    agent that has no `save`, or whose `resumes` is False, `anew` makes a fresh one. Memory never holds both, unless
+    somebody else holds the old one.
     """
     kind: Any = type(agents[0])
-    if not hasattr(kind, "save"):
+    if not hasattr(kind, "save") or not getattr(kind, "resumes", True):  # peers refuse to be saved
         if anew is None:
-            raise TaciturnError(f"a {kind.__name__} has no save; for a restart, anew=… has to make a fresh one")
+            raise TaciturnError(f"a {kind.__name__} cannot be saved; for a restart, anew=… has to make a fresh one")
         agents.clear()
         return anew(), False
     with tempfile.TemporaryDirectory() as folder:

@@ -20,3 +20,15 @@ def test_results_carry_the_version_of_the_library_and_depend_on_it(tmp_path, mon
     monkeypatch.setattr(registry, "version", lambda _: "0")
     same = [one.id == other.id for one, other in zip(runs, expand(given), strict=True)]
     assert same == [True, False, False]
+
+
+def test_a_peer_that_cannot_be_saved_starts_afresh_at_a_restart_and_one_that_can_goes_on(tmp_path):
+    given = {"datasets": [toy_data()], "methods": ["vw-squarecb", "mabwiser-linucb"], "seeds": range(1), "steps": 40}
+    records = {
+        (record.method, record.restart): record
+        for record in execute(expand(Experiment(**given, restart=["none", 0.5])), tmp_path)
+    }
+    assert all(record.error is None for record in records.values()), [record.error for record in records.values()]
+    whole, resumed = records["vw-squarecb", None], records["vw-squarecb", 0.5]
+    assert whole.accuracy == resumed.accuracy
+    assert len(records) == 4
