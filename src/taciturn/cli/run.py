@@ -28,6 +28,8 @@ else:
 
 app = typer.Typer()
 
+DEMO_METHODS = ("linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb")
+
 
 @app.command(epilog="Example: taciturn demo --out somewhere")
 def demo(
@@ -47,6 +49,7 @@ def demo(
         )
     jobs = min(2, runner.default_jobs())  # what one compiles at the first start, the other need not wait for
     records = run_experiments([experiment], out_folder, jobs=jobs, fresh=True, quiet=as_json)
+    records.sort(key=lambda record: DEMO_METHODS.index(record.method))
     show(records, as_json=as_json)
     figure = out_folder / "running-accuracy.png"
     drawn = curves.accuracy_curves(out_folder, records)
@@ -57,8 +60,7 @@ def demo(
 
 def demo_experiment(seed: int) -> "spec.Experiment":
     """Return the experiment of the demo: what `taciturn run --data digits` runs by default, with five methods."""
-    # The longest first, so that two processes end at about the same time.
-    methods = ["gcnucb", "viewucb", "rogcn", "bilinucb-kmeans", "linucb"]
+    methods = list(reversed(DEMO_METHODS))  # the longest first, so that two processes end at about the same time
     return dataclasses.replace(load_experiment(spec.Spec(data=["digits"], methods=methods)), seeds=[seed])
 
 
