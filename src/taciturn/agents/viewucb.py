@@ -31,10 +31,9 @@ EXPECTED_AT_ONCE = 256
 WIDTH_ENTRIES = 2**19
 """How large the matrices A_k of all arms are together; contexts of more features are folded for their widths alone."""
 
-MANY, THOUSANDS = 1000, 2**16
-"""With more contexts than these the regressions are solved half as often: that takes long then, and says little new.
-Beyond so many thousands, a context more takes longer to solve for, because memory is far; and it is less often, by the
-square root of how many times more there are."""
+MANY = 1000
+"""With more contexts the regressions are solved half as often: that takes long then, and says little new. Not less
+often still with many more: a solve is a few steps from the last one, and half as many cost two points at 300 000."""
 
 MANY_PRODUCTS = 2**19
 """Where the scores of one context take more multiplications, the regressions are solved as much less often."""
@@ -105,7 +104,7 @@ class ViewUCB(BaseAgent):
         soft_label_weight: the weight of what a wrong answer says about the other arms; None is 0.3, or, with K > 9
             arms, 0.3 · 8/(K−1).
         refit_growth: the regressions are solved each time the contexts have grown by this share; beyond 1000 contexts,
-            if `calibrated`, by twice of it, and by more beyond 65 536; also where many arms meet many features.
+            if `calibrated`, by twice of it; and by more where many arms meet many features.
 
     Shapes: T contexts, D features, V views, K arms; θ is (D, V·K), the columns `_targets` and `_weights` are (T, K),
     `_view_scores` is (T, V, K).
@@ -302,9 +301,7 @@ class ViewUCB(BaseAgent):
     # What precedes a solve of the regressions.
 
     def _is_refit_due(self, count: int) -> bool:
-        growth = self.refit_growth
-        if self.calibrated and count > MANY:
-            growth *= 2.0 * max(count / THOUSANDS, 1.0) ** 0.5
+        growth = self.refit_growth * (2.0 if self.calibrated and count > MANY else 1.0)
         entries = self._unit.n_entries / max(self._unit.count, 1)
         if self._solver.has_more_arms:
             entries = self._unit.n_features * DIRECT_SHARE
