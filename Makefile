@@ -17,7 +17,7 @@ PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 demo: $(VENV)/plot.done
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/taciturn demo
 
-# Before every commit, in under a minute: everything but the tests that tests/conftest.py marks as slow.
+# Before every commit, in about four minutes: everything but the tests that tests/conftest.py marks as slow.
 check: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done lint
 	$(PYTEST) --quiet -m "not slow"
 
