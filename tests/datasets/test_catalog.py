@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.datasets import catalog, fetch
+from taciturn.datasets import archives, catalog, fetch
 from taciturn.errors import DataUnavailable, InvalidData
 
 FACTS = {
@@ -157,7 +157,7 @@ def test_a_citation_of_a_paper_that_does_not_exist_is_refused(tmp_path, monkeypa
 
 def test_a_member_that_is_too_large_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("TACITURN_DATA", str(tmp_path))
-    monkeypatch.setattr(catalog, "MEMBER_LIMIT", 1000)
+    monkeypatch.setattr(archives, "MEMBER_LIMIT", 1000)
     info = tarfile.TarInfo("cora/cora.content")
     info.size = 2000
     with tarfile.open(tmp_path / "cora.tgz", "w:gz") as archive:

@@ -1,35 +1,12 @@
 """Data sets beyond the paper's, read from files that are on this machine already; there is no download."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from taciturn.contracts import Arm
-from taciturn.datasets.fetch import Source
-from taciturn.datasets.files import RawData
+from taciturn.datasets.entry import CatalogEntry
 from taciturn.datasets.formats import read_file
 
 FOLDER = "more"
 """The folder in ``TACITURN_DATA``, or in the cache, that holds these files."""
-
-
-@dataclass(frozen=True)
-class CatalogEntry:
-    """A named data set.
-
-    `files` are the names of files that it can be read from, preferred ones first; none where scikit-learn includes it.
-    `sources` are where to download them, in order. `arms` are given where the file's labels are indices of arms.
-    """
-
-    about: str
-    shape: str
-    terms: str
-    home: str
-    files: tuple[str, ...]
-    sources: tuple[Source, ...]
-    read: Callable[[Path], RawData]
-    arms: Sequence[Arm] | None = None
 
 
 def _local(
