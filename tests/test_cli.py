@@ -138,8 +138,7 @@ def test_run_prints_a_table(own_file, tmp_path):
 
 def test_datasets_are_listed_described_and_fetched(tmp_path):
     listed = {row["name"]: row for row in json.loads(taciturn(tmp_path, "datasets", "list", "--json").stdout)}
-    everyday = {"mushroom", "banking77", "banking77-embedded", "covertype", "shuttle", "magic", "model-routing"}
-    assert set(listed) == {"digits", "cnae9", "internet-ads", "warfarin", "cora"} | everyday
+    assert set(listed) == set(catalog.CATALOG)
     assert listed["digits"]["here"]
     assert listed["warfarin"]["terms"] == "CC BY-SA 4.0"
     assert "cnae9" in taciturn(tmp_path, "datasets").stdout

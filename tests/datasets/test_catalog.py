@@ -75,6 +75,24 @@ def test_digits_need_no_file(monkeypatch, tmp_path):
     assert (data.X.shape, data.arms) == ((1797, 64), list(range(10)))
 
 
+INCLUDED = {
+    "breast-cancer": ((569, 30), {"malignant": 212, "benign": 357}, "mean radius"),
+    "wine": ((178, 13), {"class_0": 59, "class_1": 71, "class_2": 48}, "alcohol"),
+    "iris": ((150, 4), {"setosa": 50, "versicolor": 50, "virginica": 50}, "sepal length (cm)"),
+}
+
+
+@pytest.mark.parametrize("name", INCLUDED)
+def test_what_scikit_learn_includes_has_named_arms_and_columns(name, monkeypatch, tmp_path):
+    monkeypatch.delenv("TACITURN_DATA", raising=False)
+    monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "absent")
+    data = taciturn.load_dataset(name)
+    counts = {arm: int((data.y == k).sum()) for k, arm in enumerate(data.arms)}
+    assert (data.X.shape, counts, data.features[0]) == INCLUDED[name]
+    assert {type(value) for value in [*data.arms, *data.features]} == {str}, "not numpy's own strings"
+    assert not (tmp_path / "absent").exists()
+
+
 def test_warfarin_has_the_documented_columns(real):
     data = real("warfarin", scaling="none")
     assert data.arms == ["low", "medium", "high"]

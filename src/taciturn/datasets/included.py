@@ -24,4 +24,7 @@ def _included(about: str, shape: str, number: int, loader: str, *, named: bool =
 
 INCLUDED: dict[str, CatalogEntry] = {
     "digits": _included("handwritten digits, 8×8 pixels", "1797 × 64, 10 arms", 80, "load_digits", named=False),
+    "breast-cancer": _included("cells of tumors: malignant or benign", "569 × 30, 2 arms", 17, "load_breast_cancer"),
+    "wine": _included("chemistry of wines from three growers", "178 × 13, 3 arms", 109, "load_wine"),
+    "iris": _included("flowers of three species, measured", "150 × 4, 3 arms", 53, "load_iris"),
 }
