@@ -3,57 +3,18 @@
 import hashlib
 import subprocess
 import sys
-import threading
-import time
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from download_kit import send
 from taciturn.datasets import catalog, fetch
 from taciturn.errors import DataUnavailable
 
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
 CONTENT = bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.server.requested.append(self.path)
-        behave = self.server.paths.get(self.path, lambda handler: handler.send_error(404))
-        behave(self)
-
-    def log_message(self, *_):
-        pass
-
-
-def send(content, kind="application/octet-stream", promised=None):
-    """Return a handler that sends content, with its true length or `promised` as Content-Length."""
-
-    def behave(handler):
-        handler.send_response(200)
-        handler.send_header("Content-Type", kind)
-        handler.send_header("Content-Length", str(promised or len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
-
-    return behave
-
-
-@pytest.fixture
-def server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.paths, server.requested = {}, []
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    """pooch sleeps between retries; tests must not."""
-    monkeypatch.setattr(time, "sleep", lambda _: None)
 
 
 def source(server, path="/file.bin", sha256=SHA):

@@ -8,12 +8,12 @@ import codecs
 import csv
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO
 
-from taciturn.datasets.cells import ColumnBuilder, KindOfColumn, parsers
+from taciturn.datasets.cells import ColumnBuilder, KindOfColumn, Parse, parsers
 from taciturn.datasets.files import RawData, damaged_file, label_column, open_binary
 from taciturn.datasets.table import Column, Table, contexts_of
 from taciturn.errors import InvalidData
@@ -43,18 +43,24 @@ class TextFile(NamedTuple):
             next(rows)
             done = 0
             while piece := list(islice(rows, max(1, PIECE_CELLS // len(self.header)))):
-                for i, row in enumerate(piece, start=done):
-                    if len(row) != len(self.header):
-                        raise InvalidData(f"row {i} has {len(row)} cells; the header has {len(self.header)}")
+                check_lengths(piece, self.header, first=done)
                 yield piece
                 done += len(piece)
+
+
+def check_lengths(rows: Sequence[Sequence[str]], header: Sequence[str], *, first: int = 0) -> None:
+    """Raise where a row has more or fewer cells than the header; `first` is the number of the first row."""
+    for i, row in enumerate(rows, start=first):
+        if len(row) != len(header):
+            raise InvalidData(f"row {i} has {len(row)} cells; the header has {len(header)}")
 
 
 def read_delimited(path: Path, label: str | None) -> RawData:
     """Read a header and one observation per row; the column `label` names the right arms."""
     try:
         file = _open_table(path, label)
-        columns, labels = _convert(file, label_column(file.header, label))
+        position, kinds = label_column(file.header, label), parsers(decimal_comma=file.separator == ";")
+        columns, labels = convert(file.header, file.pieces, position, kinds)
     except (OSError, EOFError, zlib.error) as error:
         raise damaged_file(path, error) from None
     except csv.Error as error:
@@ -121,19 +127,21 @@ def _separator(sample: str, label: str | None) -> tuple[str, list[str]]:
     return separator, header
 
 
-def _convert(file: TextFile, label: int) -> tuple[list[Column], list[str]]:
-    """Return all columns but the label's, and the labels."""
-    kinds = parsers(decimal_comma=file.separator == ";")
-    looks = [KindOfColumn(kinds) for _ in file.header]
-    for piece in file.pieces():
+def convert(
+    header: Sequence[str], pieces: Callable[[], Iterable[list[list[str]]]], label: int, kinds: dict[str, Parse]
+) -> tuple[list[Column], list[str]]:
+    """Return all columns but the label's, and the labels.
+
+    `pieces` returns the rows below the header from the first one on, some at a time; it is called twice.
+    """
+    looks = [KindOfColumn(kinds) for _ in header]
+    for piece in pieces():
         for look, cells in zip(looks, zip(*piece, strict=True), strict=True):
             look.look(cells)
-    builders = [
-        ColumnBuilder(name, look.kind, kinds.get(look.kind)) for name, look in zip(file.header, looks, strict=True)
-    ]
+    builders = [ColumnBuilder(name, look.kind, kinds.get(look.kind)) for name, look in zip(header, looks, strict=True)]
     del builders[label]
     labels: list[str] = []
-    for piece in file.pieces():
+    for piece in pieces():
         columns = list(zip(*piece, strict=True))
         labels += map(str.strip, columns.pop(label))
         for builder, cells in zip(builders, columns, strict=True):
