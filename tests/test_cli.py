@@ -281,7 +281,7 @@ BAD = {
         "unknown kind of delay",
     ),
     "empty list": (["run", "--data", "digits", "--methods", ",", "--out", "o"], "--methods is missing or empty"),
-    "unknown to fetch": (["datasets", "fetch", "mnist"], "unknown data set 'mnist'"),
+    "unknown to fetch": (["datasets", "fetch", "imagenet"], "unknown data set 'imagenet'"),
 }
 
 

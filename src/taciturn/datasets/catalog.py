@@ -11,13 +11,14 @@ from taciturn.datasets.files import RawData, to_dataset
 from taciturn.datasets.formats import data_name, read_edges, read_file
 from taciturn.datasets.frames import is_frame, read_frame
 from taciturn.datasets.included import INCLUDED
+from taciturn.datasets.openml import OPENML
 from taciturn.datasets.paper import PAPER
 from taciturn.datasets.uci import UCI
 from taciturn.errors import DataUnavailable, InvalidData, TaciturnError
 from taciturn.registry import unknown_name
 from taciturn.validate import shown
 
-CATALOG: dict[str, CatalogEntry] = {**INCLUDED, **PAPER, **EVERYDAY, **UCI}
+CATALOG: dict[str, CatalogEntry] = {**INCLUDED, **PAPER, **EVERYDAY, **UCI, **OPENML}
 
 
 def local_file(name: str) -> Path | None:

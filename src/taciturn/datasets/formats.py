@@ -26,7 +26,7 @@ def read_npz(path: Path, label: str | None) -> RawData:
     Optional are `edges`, `arms`, `rewards` and `costs`; with `rewards` for every arm there need not be labels.
     """
     target = label or "y"
-    arrays = _npz_arrays(path)
+    arrays = npz_arrays(path)
     if target not in arrays and (label is not None or "rewards" not in arrays):
         raise InvalidData(f"{path.name}: no array {target!r} with the labels (there are: {', '.join(sorted(arrays))})")
     arms = arrays["arms"].tolist() if "arms" in arrays else None
@@ -56,7 +56,8 @@ def _npz_features(path: Path, arrays: dict[str, NDArray[Any]]) -> Any:
     return X
 
 
-def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file by name; those of Python objects are refused."""
     try:
         with path.open("rb") as file, zipfile.ZipFile(file), np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
