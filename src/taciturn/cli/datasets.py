@@ -19,6 +19,8 @@ else:
 SHOWN_ARMS, SHOWN_COLUMNS = 12, 30
 JSON_COLUMNS = 10_000
 
+STATUSES = ("On this machine", "Downloaded when asked for", "To be had by hand")
+
 app = typer.Typer(
     help="Named data sets: source, licence terms, and whether the file is on this machine.",
     epilog="Example: taciturn datasets info digits",
@@ -38,12 +40,11 @@ def list_datasets(as_json: AsJson = False) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table.grid(padding=(0, 2))
-    for row in rows:
-        status = "[green]on this machine[/green]" if row["here"] else "not on this machine"
-        table.add_row(f"[bold]{row['name']}[/bold]", f"{row['about']} ({status})")
-        table.add_row("", f"[dim]{row['shape']}; from {row['home']}; terms: {row['terms']}[/dim]")
-    out.print(table)
+    width = max(len(row["name"]) for row in rows)
+    for status in STATUSES:
+        chosen = [row for row in rows if _status(row) == status]
+        if chosen:
+            out.print(f"[green]{status}[/green]", _entries(chosen, width))
 
 
 @app.command(epilog="Example: taciturn datasets fetch cora")
@@ -63,27 +64,59 @@ def info(
     edges: Edges = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a data set's size, arms, graph, source and terms, and what was made of each column."""
-    data = catalog.load_dataset(name, label=label, edges=edges, progress=sys.stderr.isatty())
+    """Show a data set's size, arms, graph, source and terms, and what was made of each column; download nothing."""
+    if name in catalog.CATALOG and label is None and edges is None and not _about(name)["here"]:
+        _info_from_catalog(name, as_json)
+        return
+    data = catalog.load_dataset(name, label=label, edges=edges)
     facts = (_about(name) if name in catalog.CATALOG else {"name": data.name}) | _facts(data)
     if as_json:
         columns = [column._asdict() for column in describe.describe(data, JSON_COLUMNS)]
         print_json(facts | {"arms": _arm_counts(data), "columns": columns})
         return
-    table = Table(box=None, show_header=False)
-    for key, value in (facts | {"arms": _arm_shares(data)}).items():
-        table.add_row(key, str(value))
-    out.print(table, "", _column_table(data), highlight=False)
+    out.print(_fact_table(facts | {"arms": _arm_shares(data)}), "", _column_table(data), highlight=False)
     hidden = describe.n_columns(data) - SHOWN_COLUMNS
     if hidden > 0:
         out.print(f"… and {hidden} more columns; --json shows them", highlight=False)
+
+
+def _info_from_catalog(name: str, as_json: bool) -> None:
+    """Show what is known of a data set that is not on this machine."""
+    facts = _about(name)
+    if as_json:
+        print_json(facts)
+        return
+    out.print(_fact_table(facts), highlight=False)
+    out.print(f"\n{catalog.how_to_get(name)}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _status(row: dict[str, Any]) -> str:
+    return STATUSES[0] if row["here"] else STATUSES[1] if row["download"] else STATUSES[2]
+
+
+def _entries(rows: list[dict[str, Any]], width: int) -> Table:
+    """Return the names in a column of this width; beside them what the data is, its shape, source and terms."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=width + 2)
+    for row in rows:
+        facts = f"[dim]{row['shape']}; {row['home']}; {row['terms']}[/dim]"
+        table.add_row(f"  [bold]{row['name']}[/bold]", f"{row['about']}\n{facts}")
+    return table
+
+
+def _fact_table(facts: dict[str, Any]) -> Table:
+    table = Table(box=None, show_header=False)
+    for key, value in facts.items():
+        table.add_row(key, escape(str(value)))
+    return table
 
 
 def _about(name: str) -> dict[str, Any]:
     entry = catalog.CATALOG[name]
     file = catalog.local_file(name)
     facts = {"name": name, "about": entry.about, "shape": entry.shape, "home": entry.home, "terms": entry.terms}
-    return facts | {"here": not entry.files or file is not None, "file": str(file) if file else None}
+    here = not entry.files or file is not None
+    return facts | {"here": here, "file": str(file) if file else None, "download": bool(entry.sources)}
 
 
 def _facts(data: Dataset) -> dict[str, Any]:

@@ -26,6 +26,17 @@ def local_file(name: str) -> Path | None:
     return find_file(CATALOG[name].files)
 
 
+def how_to_get(name: str) -> str:
+    """Return what to do for a data set that is not on this machine."""
+    entry = CATALOG[name]
+    if entry.sources:
+        return f"`taciturn datasets fetch {name}` downloads it"
+    return (
+        f"there is no download; get it from {entry.home} and save it as {cache_folder() / entry.files[0]}, "
+        "or set TACITURN_DATA to the folder that holds it"
+    )
+
+
 def fetch_dataset(name: str, *, progress: bool | None = False) -> Path | None:
     """Download a data set unless its file is on this machine; return the file, None if scikit-learn includes it."""
     if name not in CATALOG:
@@ -35,10 +46,7 @@ def fetch_dataset(name: str, *, progress: bool | None = False) -> Path | None:
     if found is not None or not entry.files:
         return found
     if not entry.sources:
-        raise DataUnavailable(
-            f"{name}: there is no download; get it from {entry.home} and save it as {cache_folder() / entry.files[0]}, "
-            "or set TACITURN_DATA to the folder that holds it"
-        )
+        raise DataUnavailable(f"{name}: {how_to_get(name)}")
     try:
         return fetch(entry.sources, cache_folder(), progress=progress)
     except DataUnavailable as error:

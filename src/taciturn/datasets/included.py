@@ -17,7 +17,7 @@ def _read(_: Path, loader: str, *, named: bool) -> RawData:
 
 def _included(about: str, shape: str, number: int, loader: str, *, named: bool = True) -> CatalogEntry:
     """Return the entry of what a function of scikit-learn returns, number `number` at UCI; pixels are not `named`."""
-    terms, home = f"CC BY 4.0 (UCI {number})", "scikit-learn, which includes it"
+    terms, home = f"CC BY 4.0 (UCI {number})", "scikit-learn"
     read = partial(_read, loader=loader, named=named)
     return CatalogEntry(about, shape, terms, home, files=(), sources=(), read=read)
 

@@ -1,6 +1,6 @@
 """Data sets of OpenML, downloaded by their number through scikit-learn and kept as one .npz file each.
 
-scikit-learn's own cache would be read as text at every use, a minute of work for the larger data sets.
+scikit-learn's own cache would be read as text at every use, half a minute of work for MNIST.
 """
 
 import http.client
@@ -144,16 +144,12 @@ OPENML: dict[str, CatalogEntry] = {
     "waveform": _openml(60, "waves of three kinds, with noise", "5000 × 40, 3 arms", "CC BY 4.0 (UCI 108)"),
     "texture": _openml(40499, "patches of eleven textures, measured", "5500 × 40, 11 arms"),
     "phoneme": _openml(1489, "sounds of speech: nasal or oral", "5404 × 5, 2 arms"),
-    "electricity": _openml(
-        151, "a market's price of electricity: up or down", "45312 × 8 columns of words and numbers, 2 arms"
-    ),
+    "electricity": _openml(151, "a market's price of electricity: up or down", "45312 × 8 words and numbers, 2 arms"),
     "credit-g": _openml(
         31,
         "applicants for credit, words and numbers: good or bad",
-        "1000 × 20 columns of words and numbers, 2 arms",
+        "1000 × 20 words and numbers, 2 arms",
         "CC BY 4.0 (UCI 144)",
     ),
-    "kr-vs-kp": _openml(
-        3, "ends of chess games in words: won or not", "3196 × 36 columns of categories, 2 arms", "CC BY 4.0 (UCI 22)"
-    ),
+    "kr-vs-kp": _openml(3, "ends of chess games in words: won or not", "3196 × 36 words, 2 arms", "CC BY 4.0 (UCI 22)"),
 }
