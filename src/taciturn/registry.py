@@ -22,7 +22,8 @@ class Method(NamedTuple):
     `about` one line for people. `family` is its section under ``[agents]`` in a preset's file, None where presets do
     not apply. A `reference` is a baseline for tables and is not offered by the service. `before` are the values of
     parameters that files and journals do not name, because there was no such parameter when they were written.
-    `package` is the library of a peer, by its name on the package index; the extra ``peers`` installs it.
+    `package` is the library that learns where it is not taciturn, by its name on the package index; the extra ``peers``
+    installs those of `PEERS`.
     """
 
     target: str
@@ -36,6 +37,8 @@ class Method(NamedTuple):
 
 EXACT = MappingProxyType({"covariance": "exact"})
 """Before there were other forms of ridge regressions."""
+
+SCIKIT_LEARN = "scikit-learn"
 
 
 def _bilinucb(imputer: str, about: str, *, bounded: bool = True) -> Method:
@@ -94,6 +97,7 @@ METHODS: dict[str, Method] = {
         {},
         "reference: scikit-learn's label spreading, refit every 50 steps",
         reference=True,
+        package=SCIKIT_LEARN,
     ),
     "knn": Method(
         "taciturn.agents.references:NearestVotes",
@@ -106,18 +110,21 @@ METHODS: dict[str, Method] = {
         {},
         "reference: scikit-learn's logistic regression, refit every 50 steps",
         reference=True,
+        package=SCIKIT_LEARN,
     ),
     "extratrees": Method(
         "taciturn.agents.classifiers:ExtraTrees",
         {},
         "reference: scikit-learn's extremely randomized trees, refit every 50 steps or more",
         reference=True,
+        package=SCIKIT_LEARN,
     ),
     "static": Method(
         "taciturn.agents.classifiers:Static",
         {},
         "reference: a logistic regression on the labelled start alone",
         reference=True,
+        package=SCIKIT_LEARN,
     ),
 }
 
@@ -249,7 +256,7 @@ def _factory(name: str) -> Any:
     try:
         return getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
-        if method.package is None:
+        if name not in PEERS:
             raise
         raise TaciturnError(f"{name} needs {method.package}: {how_to_install('peers')}") from error
 
@@ -258,6 +265,13 @@ def library_version(name: str) -> dict[str, str]:
     """Return the library that a peer is of, with its version; empty for all other methods."""
     package = PEERS[name].package if name in PEERS else None
     return {} if package is None else {package: version(package)}
+
+
+def library_of(name: str) -> str:
+    """Return the library that a method is of: "taciturn", that of a peer or reference, or "yours" for other names."""
+    if name not in METHODS and name not in PEERS:
+        return "yours"
+    return method_named(name).package or "taciturn"
 
 
 def is_import_path(name: str) -> bool:

@@ -12,11 +12,15 @@ Floats = NDArray[np.float64]
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 52, 170, 16, 44
 COLOURS = 10
+LABEL_GAP, LABEL_LENGTH = 15.0, 20
 MAX_POINTS = 160  # per line: more cannot be seen
 
 
 class Series(NamedTuple):
-    """A line with an optional band of ± `spread`, or marks where `line` is False; `colour` is below `COLOURS`."""
+    """A line with an optional band of ± `spread`, or marks where `line` is False; `colour` is below `COLOURS`.
+
+    A `hidden` series is drawn and not shown: a script can show it.
+    """
 
     label: str
     colour: int
@@ -24,6 +28,8 @@ class Series(NamedTuple):
     y: Floats
     spread: Floats | None = None
     line: bool = True
+    dashed: bool = False
+    hidden: bool = False
 
 
 class _Scale:
@@ -56,40 +62,64 @@ class _Scale:
 
 
 def chart(
-    series: Sequence[Series], *, title: str, x_label: str, y_label: str, digits: int = 1, log_x: bool = False
+    series: Sequence[Series],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    digits: int = 1,
+    log_x: bool = False,
+    x_names: Sequence[str] = (),
 ) -> str:
-    """Return the SVG of lines or marks, each labelled with its name and last value, to so many digits, at the right."""
-    xs = np.concatenate([s.x for s in series])
+    """Return the SVG of lines or marks, each labelled with its name and last value, to so many digits, at the right.
+
+    With `x_names`, x is 0, 1, 2, … and these are the names of its values.
+    """
+    xs = np.concatenate([np.arange(len(x_names), dtype=np.float64), *(s.x for s in series)])
     ys = np.concatenate([edge for s in series for edge in (s.y, *_band(s))])
     x_scale = _Scale(xs, LEFT, WIDTH - RIGHT, log=log_x)
     y_scale = _Scale(ys, HEIGHT - BOTTOM, TOP)
+    x_ticks = list(enumerate(x_names)) if x_names else [(tick, f"{tick:g}") for tick in x_scale.ticks()]
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" class="chart">',
         f"<title>{escape(title)}</title>",
-        *_axes(x_scale, y_scale, x_label, y_label),
+        *_axes(x_scale, y_scale, x_ticks, x_label, y_label),
         *(_draw_band(s, x_scale, y_scale) for s in series),
-        *(_draw(s, x_scale, y_scale) for s in series),
     ]
-    heights = _spread_out([float(y_scale(s.y[-1:])[0]) for s in series], 15.0)
-    for one, height in zip(series, heights, strict=True):
-        text = escape(f"{one.label} {one.y[-1]:.{digits}f}")
-        parts.append(f'<text class="f{one.colour}" x="{WIDTH - RIGHT + 8}" y="{height + 4:.1f}">{text}</text>')
+    ends = [float(y_scale(s.y[-1:])[0]) for s in series]
+    heights = iter(_spread_out([end for s, end in zip(series, ends, strict=True) if not s.hidden], LABEL_GAP))
+    for one, end in zip(series, ends, strict=True):
+        height = end if one.hidden else next(heights)
+        text = escape(f"{short(one.label)} {one.y[-1]:.{digits}f}")
+        label = (
+            f'<text class="f{one.colour}" x="{WIDTH - RIGHT + 8}" y="{height + 4:.1f}" data-y="{end:.1f}">{text}</text>'
+        )
+        hidden = " hidden" if one.hidden else ""
+        parts.append(f'<g data-line="{escape(one.label)}"{hidden}>{_draw(one, x_scale, y_scale)}{label}</g>')
     return "".join(parts) + "</svg>"
+
+
+def short(label: str) -> str:
+    """Return a label that fits beside a chart."""
+    return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
 
 
 def _band(one: Series) -> tuple[Floats, ...]:
     return () if one.spread is None else (one.y - one.spread, one.y + one.spread)
 
 
-def _axes(x_scale: _Scale, y_scale: _Scale, x_label: str, y_label: str) -> list[str]:
+def _axes(
+    x_scale: _Scale, y_scale: _Scale, x_ticks: Sequence[tuple[float, str]], x_label: str, y_label: str
+) -> list[str]:
     parts = []
     for tick in y_scale.ticks():
         y = float(y_scale(np.array([tick]))[0])
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
-    for tick in x_scale.ticks():
+    for tick, name in x_ticks:
         x = float(x_scale(np.array([tick]))[0])
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:g}</text>')
+        place = f'x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}"'
+        parts.append(f'<text class="tick" {place} text-anchor="middle">{escape(name)}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(f'<text class="axis" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>')
     turned = f'transform="translate(13 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"'
@@ -115,8 +145,9 @@ def _draw(one: Series, x_scale: _Scale, y_scale: _Scale) -> str:
     shown = _shown_points(one)
     x, y = x_scale(one.x[shown]), y_scale(one.y[shown])
     parts = []
+    dashed = " dashed" if one.dashed else ""
     if one.line:
-        parts.append(f'<polyline class="s{one.colour} line" points="{_points([*zip(x, y, strict=True)])}"/>')
+        parts.append(f'<polyline class="s{one.colour} line{dashed}" points="{_points([*zip(x, y, strict=True)])}"/>')
     if not one.line or len(shown) < 12:
         marks = zip(x, y, strict=True)
         parts += [f'<circle class="f{one.colour}" cx="{a:.1f}" cy="{b:.1f}" r="4"/>' for a, b in marks]
@@ -128,12 +159,18 @@ def _points(pairs: Sequence[tuple[float, float]]) -> str:
 
 
 def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Return the heights, in pixels from the top, moved down where labels would be closer than `gap`."""
+    """Return the heights, in pixels from the top, moved down where labels would be closer than `gap`.
+
+    What would then be below the axis moves up, and those above it too where they are in the way.
+    """
     order = np.argsort(heights, kind="stable")
     placed = list(heights)
     last = -np.inf
     for i in order:
         placed[i] = last = max(heights[i], last + gap)
+    last = HEIGHT - BOTTOM + gap
+    for i in order[::-1]:
+        placed[i] = last = min(placed[i], last - gap)
     return placed
 
 

@@ -1,10 +1,9 @@
 """``report.html``: one page with all tables and charts, which loads nothing from the network."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from taciturn.experiments.recorder import RunRecord, latest_runs, read_commands
 from taciturn.measures import REWARD, RIGHT, Measure
 from taciturn.reports import charts, paper, ranks, tables
 from taciturn.reports.curves import accuracy_curve
+from taciturn.reports.document import figure, fill, section, sortable
 from taciturn.system import atomic_write
 
 
@@ -27,22 +27,19 @@ def write_report(folder: Path) -> Path:
     atomic_write(folder / "tables.tex", tables.accuracy_latex(rows).encode())
     results = _results(good)
     parts = [
-        _section("Summary", _summary(records, rows)),
-        _section(results.capitalize(), sortable(tables.header(rows), tables.row_texts(rows))),
+        section("Summary", _summary(records, rows)),
+        section(results.capitalize(), sortable(tables.header(rows), tables.row_texts(rows))),
         *_paper_sections(good),
-        _section("Significance", _significance(good)),
-        _section(f"Running {results}", "".join(_curves(folder, good))),
-        _section(f"{results.capitalize()} against silence", "".join(_against_silence(good))),
-        _section(f"{results.capitalize()} against time", "".join(_against_time(good))),
+        section("Significance", _significance(good)),
+        section(f"Running {results}", "".join(_curves(folder, good))),
+        section(f"{results.capitalize()} against silence", "".join(_against_silence(good))),
+        section(f"{results.capitalize()} against time", "".join(_against_time(good))),
         *_spaces(folder),
-        _section("Runs", _runs(records)),
-        _section("Provenance", _provenance(folder, records)),
+        section("Runs", _runs(records)),
+        section("Provenance", _provenance(folder, records)),
     ]
-    shell = files("taciturn.reports").joinpath("page.html").read_text(encoding="utf-8")
     names = ", ".join(sorted({record.dataset for record in good}))
-    page = shell.replace("{{title}}", escape(f"taciturn: {names}")).replace(
-        "{{body}}", "\n".join(part for part in parts if part)
-    )
+    page = fill("page.html", title=escape(f"taciturn: {names}"), body="\n".join(part for part in parts if part))
     target = folder / "report.html"
     atomic_write(target, page.encode())
     return target
@@ -62,20 +59,6 @@ def _results(records: list[RunRecord]) -> str:
     return " and ".join(names[measure] for measure in names if measure in {record.measure for record in records})
 
 
-def _section(title: str, body: str) -> str:
-    name = "".join(letter if letter.isalnum() else "-" for letter in title.lower()).strip("-")
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>{body}</section>' if body else ""
-
-
-def sortable(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table whose columns can be sorted by mouse or keyboard."""
-    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return (
-        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
-
-
 def _summary(records: list[RunRecord], rows: list[tables.Row]) -> str:
     failed = sum(record.error is not None for record in records)
     items = "".join(
@@ -92,13 +75,13 @@ def _paper_sections(records: list[RunRecord]) -> Iterator[str]:
     if any(record.cut_short for record in records):
         note = "<p class='bad'>Some of these runs were cut short; the printed numbers are for whole streams.</p>"
     for title, cells in paper.sections(paper.comparison(records)).items():
-        yield _section(f"The paper's {title}", note + sortable(paper.HEADER, [*map(paper.cell_texts, cells)]))
+        yield section(f"The paper's {title}", note + sortable(paper.HEADER, [*map(paper.cell_texts, cells)]))
 
 
 def _significance(records: list[RunRecord]) -> str:
     parts = []
     ranked = ranks.ranking(records)
-    if ranked is not None:
+    if ranked is not None and ranked.friedman is not None:
         lines = [[method, f"{rank:.2f}"] for method, rank in ranked.mean_ranks.items()]
         parts.append(
             f"<p>Mean ranks over {ranked.blocks} settings, 1 is best. Friedman's test of equal methods: p = "
@@ -137,7 +120,7 @@ def _curves(folder: Path, records: list[RunRecord]) -> Iterator[str]:
         series = [_running(folder, method, colours[method], group) for method, group in methods.items()]
         title, measure = f"{dataset}, {setting}", _measure(methods)
         labels: dict[str, Any] = {"x_label": "decisions", "y_label": measure.running, "digits": measure.digits}
-        yield _figure(charts.chart(series, title=title, **labels), title)
+        yield figure(charts.chart(series, title=title, **labels), title)
 
 
 def _measure(methods: dict[str, list[RunRecord]]) -> Measure:
@@ -173,7 +156,7 @@ def _against_silence(records: list[RunRecord]) -> Iterator[str]:
         ]
         title = f"{dataset} ({kind})"
         labels: dict[str, Any] = {"x_label": "silent (%)", "y_label": measure.axis, "digits": measure.digits}
-        yield _figure(charts.chart(series, title=title, **labels), title)
+        yield figure(charts.chart(series, title=title, **labels), title)
 
 
 def _against_time(records: list[RunRecord]) -> Iterator[str]:
@@ -186,11 +169,7 @@ def _against_time(records: list[RunRecord]) -> Iterator[str]:
             series.append(charts.Series(method, colours[method], per_step, mean, line=False))
         title, measure = f"{dataset}, {setting}", _measure(methods)
         labels: dict[str, Any] = {"x_label": "milliseconds per step", "y_label": measure.axis, "digits": measure.digits}
-        yield _figure(charts.chart(series, title=title, log_x=True, **labels), title)
-
-
-def _figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+        yield figure(charts.chart(series, title=title, log_x=True, **labels), title)
 
 
 def _spaces(folder: Path) -> Iterator[str]:
@@ -203,8 +182,8 @@ def _spaces(folder: Path) -> Iterator[str]:
         shared = arm < 0
         caption = f"{file.stem}, greedy, {accuracy:.0%} right: contexts (dots) and arm vectors (diamonds) by t-SNE"
         svg = charts.plane(points, weights, np.where(shared, truth, arm), shared | (arm == truth), caption)
-        drawn.append(_figure(svg, caption))
-    yield _section("Context spaces", "".join(drawn))
+        drawn.append(figure(svg, caption))
+    yield section("Context spaces", "".join(drawn))
 
 
 def _runs(records: list[RunRecord]) -> str:

@@ -5,22 +5,35 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from taciturn.experiments.recorder import RunRecord
 
+Table = NDArray[np.float64]
+
 
 class Ranking(NamedTuple):
-    """Mean ranks of methods over `blocks` settings; rank 1 is the best.
+    """Mean ranks of methods over `blocks` settings, the best first; rank 1 is the best.
 
     `friedman` is the p-value of Friedman's test that all methods are equal; mean ranks that differ by less than
-    `critical_difference` (Nemenyi, 5 %) are not significantly different.
+    `critical_difference` (Nemenyi, 5 %) are not significantly different. Both are None with fewer than 3 methods or 2
+    settings, and where all methods are equal on each setting.
     """
 
     blocks: int
     mean_ranks: dict[str, float]
-    friedman: float
-    critical_difference: float
+    friedman: float | None
+    critical_difference: float | None
+
+    def not_different(self) -> list[list[str]]:
+        """Return the largest sets of two methods or more that are not significantly different, the best first."""
+        if self.critical_difference is None:
+            return []
+        names, ranks = list(self.mean_ranks), np.array(list(self.mean_ranks.values()))
+        ends = np.searchsorted(ranks, ranks + self.critical_difference)  # the first that is different
+        starts = [i for i in range(len(names)) if ends[i] > i + 1 and (i == 0 or ends[i] > ends[i - 1])]
+        return [names[start : ends[start]] for start in starts]
 
 
 class PairedTest(NamedTuple):
@@ -35,7 +48,7 @@ class PairedTest(NamedTuple):
     p: float
 
 
-def _blocks(records: Sequence[RunRecord]) -> tuple[list[str], np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
+def _blocks(records: Sequence[RunRecord]) -> tuple[list[str], Table]:
     """Return the methods, and their mean result over seeds (blocks, methods) on settings that all of them ran on."""
     cells: dict[tuple[Hashable, Hashable], dict[str, list[float]]] = {}
     for record in records:
@@ -48,20 +61,26 @@ def _blocks(records: Sequence[RunRecord]) -> tuple[list[str], np.ndarray[tuple[i
 
 
 def ranking(records: Sequence[RunRecord]) -> Ranking | None:
-    """Rank methods over data sets and settings (Demšar 2006).
-
-    None with fewer than 3 methods or 2 settings, and where all methods are equal on each setting.
-    """
+    """Rank methods over data sets and settings (Demšar 2006); None where `rank_table` has no test for them."""
     methods, table = _blocks(records)
-    if len(methods) < 3 or len(table) < 2 or np.all(table == table[:, :1]):
-        return None
-    ranks = stats.rankdata(-table, axis=1).mean(axis=0)
-    count, blocks = len(methods), len(table)
-    p = float(stats.friedmanchisquare(*table.T).pvalue)
+    ranked = rank_table(methods, table) if table.size else None
+    return None if ranked is None or ranked.friedman is None else ranked
+
+
+def rank_table(methods: Sequence[str], table: Table) -> Ranking:
+    """Rank methods by their results (blocks, methods), of which the highest is the best and equal ones share a rank.
+
+    NaN, where a method has no result, shares the last rank of its block.
+    """
+    ranks = stats.rankdata(-np.where(np.isnan(table), -np.inf, table), axis=1)
+    blocks, count = ranks.shape
+    means = ranks.mean(axis=0)
+    mean_ranks = {methods[i]: float(means[i]) for i in np.argsort(means, kind="stable")}
+    if count < 3 or blocks < 2 or np.all(ranks == ranks[:, :1]):
+        return Ranking(blocks, mean_ranks, None, None)
+    p = float(stats.friedmanchisquare(*ranks.T).pvalue)
     quantile = stats.studentized_range.ppf(0.95, count, np.inf) / np.sqrt(2)
-    difference = float(quantile * np.sqrt(count * (count + 1) / (6 * blocks)))
-    order = np.argsort(ranks)
-    return Ranking(blocks, {methods[i]: float(ranks[i]) for i in order}, p, difference)
+    return Ranking(blocks, mean_ranks, p, float(quantile * np.sqrt(count * (count + 1) / (6 * blocks))))
 
 
 def paired_tests(records: Sequence[RunRecord]) -> list[PairedTest]:

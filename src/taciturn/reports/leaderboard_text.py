@@ -1,0 +1,58 @@
+"""The numbers of a leaderboard as text, and its main table as Markdown."""
+
+from taciturn.experiments.recorder import Setting
+from taciturn.measures import Measure
+from taciturn.reports.cells import Cell, SettingKey
+from taciturn.reports.leaderboard import Leaderboard, Standing
+from taciturn.reports.tables import mark_down
+
+
+def rate_text(setting: SettingKey) -> str:
+    """Return the rate of a setting on the axis of silence as text."""
+    return f"{Setting.parse(setting[0]).value:.0%}"
+
+
+def standing_header(board: Leaderboard) -> list[str]:
+    """Return the columns of the main table."""
+    rates = [rate_text(setting) for setting in board.rate_rankings]
+    results = [measure.axis for measure in board.ranked_measures]
+    against = f"won / tied / lost against {board.info.recommended}"
+    return ["method", "library", "mean rank", *rates, against, *results, "ms a step", "MB"]
+
+
+def standing_texts(standing: Standing) -> list[str]:
+    """Return a row of the main table, in the order of `standing_header`; what is not known is a dash."""
+    return [
+        standing.method,
+        standing.library,
+        f"{standing.rank:.2f}",
+        *(f"{rank:.1f}" for rank in standing.ranks.values()),
+        "–" if standing.tally is None else str(standing.tally),
+        *(result_text(measure, mean) for measure, mean in standing.means.items()),
+        number_text(standing.ms_per_step, 2),
+        number_text(standing.mb, 0),
+    ]
+
+
+def result_text(measure: Measure, mean: float | None) -> str:
+    """Return a mean from 0 to 1 as it is shown; a dash where there is none."""
+    return number_text(None if mean is None else measure.scale * mean, measure.digits)
+
+
+def number_text(value: float | None, digits: int) -> str:
+    """Return a number with its digits; a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def leaderboard_markdown(board: Leaderboard) -> str:
+    """Return the main table as Markdown."""
+    return mark_down(standing_header(board), [*map(standing_texts, board.standings)])
+
+
+def cell_text(cell: Cell) -> str:
+    """Return the mean of a cell ± its deviation, and how many of its runs failed, if any."""
+    if not cell.finished:
+        return "failed"
+    shown = result_text(cell.measure, cell.mean)
+    shown += "" if cell.deviation is None else f" ± {result_text(cell.measure, cell.deviation)}"
+    return shown + (f" ({cell.failed} of {len(cell.runs)} failed)" if cell.failed else "")
