@@ -13,7 +13,7 @@ from taciturn.agents.parts import neighbor_lists as module
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
-from taciturn.kernels import views
+from taciturn.kernels import adjacency, views
 from taciturn.kernels.adjacency import heaviest
 from taciturn.kernels.csr import CSR
 
@@ -149,6 +149,22 @@ def test_a_graph_that_shrank_below_k_rows_grows_again(spare):
         for distance in (1.0, 10.0, 100.0):
             held.add(distance * rng.random(FEATURES), None)
             check(held)
+
+
+def test_the_bandwidth_is_the_mean_distance_to_the_kth_neighbor_after_arrivals_and_evictions(monkeypatch):
+    monkeypatch.setattr(adjacency, "BLOCK", 8)  # several blocks, of which arrivals change some
+    held, rng = Held(16), np.random.default_rng(5)
+
+    def add(count):
+        for row in rng.random((count, FEATURES)):
+            held.add(row, None)
+            distances = held.graph._near.lists.distances[: len(held.rows), min(K, max(len(held.rows) - 1, 1)) - 1]
+            expected = np.sqrt(distances).mean() if len(held.rows) > 1 else 0.0
+            assert held.graph._edges_of_all().sigma == pytest.approx(expected, rel=1e-12)
+
+    add(60)
+    held.keep(np.arange(0, 60, 2))
+    add(20)
 
 
 def test_a_list_with_neighbors_to_spare_outlasts_evictions(monkeypatch):

@@ -221,6 +221,7 @@ def test_a_file_of_before_has_no_listers_and_goes_on():
 def test_rows_too_close_to_tell_apart_do_not_widen_the_beam_forever(monkeypatch):
     monkeypatch.setattr(module, "MEASURED", 20)
     monkeypatch.setattr(module, "RECALL", 1.1)
+    monkeypatch.setattr(module, "PLENTY", 1.1)
     held = Held(3)
     held.add(np.random.default_rng(9).random((600, 3)))
     assert held.graph._index.beam == module.WIDEST

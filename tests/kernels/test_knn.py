@@ -83,7 +83,8 @@ def graph_of(neighbors, distances, k, nodes):
     count, edges, no_ends = len(nodes), np.zeros(0, np.int32), np.zeros(0, np.int64)
     reverse = Reverse(*(np.full(size, -1, np.int32) for size in [count * k] * 3 + [count] * 2))
     reverse_all(reverse, neighbors, k, count)
-    sigma = bandwidth(distances, k, count, np.full(count // BLOCK + 1, np.nan))
+    farthest = distances[:count, max(min(k, count - 1), 1) - 1]
+    sigma = bandwidth(farthest, np.full(count // BLOCK + 1, np.nan))
     slots = np.full(count, -1, np.int32)
     slots[nodes] = np.arange(count)
     return Graph(

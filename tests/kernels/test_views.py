@@ -162,3 +162,13 @@ def test_rows_of_equal_length_that_are_not_the_first_columns_are_sparse():
     X[:, :16], X[1, 0], X[1, 17] = 1.0, 0.0, 1.0
     assert views.full_width(rows(X)) == 0
     assert views.full_width(rows(np.zeros((0, 4)))) == 0
+
+
+@given(st.integers(1, 40), st.integers(0, 2**21))
+def test_pieces_are_all_arms_in_order_and_none_has_fewer_than_it_may(arms, entries):
+    found = views.pieces(arms, entries)
+    assert [arm for piece in found for arm in range(arms)[piece]] == list(range(arms))
+    sizes = [piece.stop - piece.start for piece in found]
+    assert sizes[0] == max(sizes) <= min(sizes) + 1, "memory is estimated by the first"
+    assert min(sizes) >= min(arms, views.FEWEST_ARMS)
+    assert max(sizes) <= max(views.PIECE // max(entries, 1), 2 * views.FEWEST_ARMS - 1)

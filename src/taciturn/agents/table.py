@@ -4,9 +4,11 @@ Growth, eviction, new arms, validation, size and saving of these arrays are writ
 its `node`, its row in the table; nodes are in the order of arrival and are renumbered when earlier ones are evicted.
 """
 
+import math
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -44,7 +46,7 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
         return array
     shape = with_spare(length), *array.shape[1:]
     # Pages of zeros come from the system when they are first written, not all at once.
-    longer = np.zeros(shape, array.dtype) if fill == 0 else np.empty(shape, array.dtype)
+    longer = in_pages(math.prod(shape), array.dtype).reshape(shape) if fill == 0 else np.empty(shape, array.dtype)
     longer[: len(array)] = array
     if fill != 0:
         longer[len(array) :] = fill
@@ -52,7 +54,10 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
 
 
 def in_pages(length: int, dtype: Any) -> NDArray[Any]:
-    """Zeros (length,) in pages of their own, where they are many; only what is written takes memory."""
+    """Zeros (length,) in pages of their own, where they are many; only what is written takes memory.
+
+    Pages are large where the system has such: rows that are read here and there are found with fewer look-ups.
+    """
     nbytes = length * np.dtype(dtype).itemsize
     if nbytes < IN_PAGES:
         return np.zeros(length, dtype)
@@ -61,6 +66,9 @@ def in_pages(length: int, dtype: Any) -> NDArray[Any]:
         pages = mmap.mmap(-1, nbytes, **private)
     except OSError as error:
         raise MemoryError(f"there is no room for {nbytes} bytes") from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system that has none
+            pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, dtype)
 
 

@@ -60,19 +60,21 @@ class Neighborhood(NamedTuple):
     adjacency: CSR  # (M, M): the rows of those that are fewer steps away, in the order of Â; the others are empty
 
 
-def bandwidth(distances: Floats, k: int, count: int, sums: Floats) -> float:
+def bandwidth(farthest: Floats, sums: Floats) -> float:
     """Return σ: the mean distance to the k-th neighbor, or to the last of all others while there are fewer than k.
 
-    ``sums`` holds the sum over each `BLOCK` of nodes, or NaN where it has to be made; they are made here.
+    ``farthest`` (S,) are the squares of these distances. ``sums`` holds their sum over each `BLOCK` of nodes, or NaN
+    where it has to be made; they are made here.
     """
-    k = min(k, count - 1)
-    if k < 1:
+    count = len(farthest)
+    if count < 2:
         return 0.0
-    sums = sums[: -(-count // BLOCK)]
-    for block in np.flatnonzero(np.isnan(sums)):
-        last = min((block + 1) * BLOCK, count)
-        sums[block] = np.sqrt(distances[block * BLOCK : last, k - 1]).sum()
-    return float(sums.sum()) / count
+    whole = count // BLOCK
+    changed = np.flatnonzero(np.isnan(sums[:whole]))
+    sums[changed] = np.sqrt(farthest[: whole * BLOCK].reshape(whole, BLOCK)[changed]).sum(axis=1)
+    if count > whole * BLOCK:
+        sums[whole] = np.sqrt(farthest[whole * BLOCK :]).sum()
+    return float(sums[: -(-count // BLOCK)].sum()) / count
 
 
 @inner_kernel

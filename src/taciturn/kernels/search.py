@@ -50,7 +50,6 @@ class Layer(NamedTuple):
     neighbors: Columns  # (S, L): see `knn.Lists`
     listers: Columns  # (S, LISTERS): see `Listers`
     reach: Floats  # (S,): see `knn.Lists`
-    norms2: Floats  # (S,)
 
 
 class Listers(NamedTuple):
@@ -165,7 +164,7 @@ def search(
         dense: (D,), zeros, and again on return.
     """
     # Arrays by themselves: in tuples, numba counts references to all of them at each use.
-    neighbors, listers, reach, norms2 = layer.neighbors, layer.listers, layer.reach, layer.norms2
+    neighbors, listers, reach = layer.neighbors, layer.listers, layer.reach
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
         dense[points.rows.columns[p]] = points.rows.values[p]
     room = max(starts.shape[0], neighbors.shape[1] + LISTERS)
@@ -212,7 +211,8 @@ def search(
         norm2 += points.rows.values[p] * points.rows.values[p]
     for a in range(n_seen):
         i, visited[seen[a]] = seen[a], False
-        lowest = distances[a] - rounding_slack * (norms2[i] + norm2)
+        # ‖x_i‖² ≤ 2 (‖q‖² + ‖x_i − q‖²), which takes no look at each row's own.
+        lowest = distances[a] - rounding_slack * (3.0 * norm2 + 2.0 * distances[a])
         if lowest <= -keys[0] or lowest < reach[i]:
             seen[size] = i
             size += 1

@@ -10,6 +10,7 @@ together by conjugate gradients (Hestenes and Stiefel 1952), one step per call, 
 product with all features of view v is one sparse product with X and v sparse products with Â (T, T).
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -223,9 +224,14 @@ class CGState(NamedTuple):
 
 
 def pieces(arms: int, entries: int) -> list[slice]:
-    """Slices of K arms, of which each has so many entries in an array: what is made of a piece is small."""
+    """Slices of K arms, of which each has so many entries in an array: what is made of a piece is small.
+
+    They are as long as each other, or one longer: a piece of an arm that is left over takes as long as one of several.
+    """
     size = max(PIECE // max(entries, 1), FEWEST_ARMS)
-    return [slice(first, min(first + size, arms)) for first in range(0, arms, size)]
+    count = max(min(-(-arms // size), arms // FEWEST_ARMS), 1)
+    ends = [-(-arms * number // count) for number in range(count + 1)]
+    return [slice(first, end) for first, end in itertools.pairwise(ends)]
 
 
 def piece_of(array: Singles, arms: slice) -> Singles:

@@ -33,8 +33,8 @@ TOLERANCE = 0.1
 FRESH_STEPS = 4
 """How many times more steps of conjugate gradients a solve takes that starts from zero."""
 
-AT_ONCE = 2**16
-"""Features of so many contexts are multiplied at a time: of all, they would be held twice."""
+AT_ONCE = 2**12
+"""Features of so many contexts are multiplied at a time: of all, they would be held twice, and read from memory."""
 
 SHORTEST = 1e-9
 """Where contexts are closer than this to each other, the bandwidth is 1."""

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.neighbor_index import NeighborIndex
 from taciturn.agents.parts.neighbor_lists import NeighborLists
-from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, is_array, require
-from taciturn.agents.table import RowStore, Table
+from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, is_array, require, with_spare
+from taciturn.agents.table import RowStore, Table, grown
 from taciturn.features.scale import Change
 from taciturn.kernels import adjacency
 from taciturn.kernels.adjacency import Graph, Neighborhood
@@ -47,7 +47,8 @@ class NodeGraph(Part):
         self._sources = self._edges.column("sources", np.int32)
         self._targets = self._edges.column("targets", np.int32)
         self._following = self._edges.column("following", np.int64, 2, fill=-1)
-        self._sums = np.full(1, np.nan)  # of the distances to the k-th neighbors, by blocks; NaN where they changed
+        self._farthest = np.zeros(0)  # squared distances of all slots to their k-th neighbors, side by side
+        self._sums = np.full(1, np.nan)  # of these distances, by blocks; NaN where they changed
         self._adjacency: CSR | None = None
         self._room = adjacency.FEW_ENTRIES  # of a neighborhood
         self._degrees = adjacency.NO_DEGREES  # of the first rows, as they were when they were measured
@@ -61,22 +62,31 @@ class NodeGraph(Part):
             self._slot_of.data[node] = slot
             if self._index is None and slot >= MANY:
                 self._index = NeighborIndex(self._contexts, self._near)
-            self._forget_sums(slot, self._near.insert(node) if self._index is None else self._index.add(node))
+            self._note_farthest(slot, self._near.insert(node) if self._index is None else self._index.add(node))
         else:
             first = self._edges.extend(len(neighbors))
             self._sources.data[first : self._edges.count] = node
             self._targets.data[first : self._edges.count] = neighbors
             self._link_edges(first)
 
-    def _forget_sums(self, slot: int, changed: NDArray[np.int64]) -> None:
-        """The k-th neighbors of these slots are others; while lists are shorter, the last one counts, of all slots."""
+    def _note_farthest(self, slot: int, changed: NDArray[np.int64]) -> None:
+        """A slot is new, and the k-th neighbors of others have changed; while lists are shorter, those of all."""
+        if slot <= self._k:
+            self._note_all_farthest()
+            return
+        changed = np.append(changed, slot)
+        self._farthest = grown(self._farthest, slot + 1, 0)
+        self._farthest[changed] = self._near.lists.distances[changed, self._k - 1]
         if slot // adjacency.BLOCK >= len(self._sums):
             self._sums = np.append(self._sums, np.nan)
-        self._sums[slot // adjacency.BLOCK] = np.nan
-        self._sums[changed // adjacency.BLOCK if slot > self._k else slice(None)] = np.nan
+        self._sums[changed // adjacency.BLOCK] = np.nan
 
-    def _forget_all_sums(self) -> None:
-        self._sums = np.full(self._near.count // adjacency.BLOCK + 1, np.nan)
+    def _note_all_farthest(self) -> None:
+        """While there are fewer than k others, the last of these counts."""
+        count = self._near.count
+        last = max(min(self._k, count - 1), 1) - 1
+        self._farthest = self._near.lists.distances[:count, last].copy()
+        self._sums = np.full(count // adjacency.BLOCK + 1, np.nan)
 
     def _link_edges(self, start: int) -> None:
         if start < self._edges.count:
@@ -121,7 +131,7 @@ class NodeGraph(Part):
             lists.neighbors,
             lists.distances,
             self._k,
-            adjacency.bandwidth(lists.distances, self._k, self._near.count, self._sums),
+            adjacency.bandwidth(self._farthest[: self._near.count], self._sums),
             self._near.nodes,
             self._slot_of.data[: self._n_nodes],
             reverse.first,
@@ -190,7 +200,7 @@ class NodeGraph(Part):
             column.data[:count] = -1
         self._slot_of.data[self._near.nodes] = np.arange(self._near.count)
         self._link_edges(0)
-        self._forget_all_sums()
+        self._note_all_farthest()
 
     def rescale(self, change: Change) -> None:
         """Distances are those of the moved rows; degrees are not known before they are measured again."""
@@ -199,14 +209,14 @@ class NodeGraph(Part):
             self._near.rescale()
         else:
             self._index.rescale()
-        self._forget_all_sums()
+        self._note_all_farthest()
 
     def nbytes(self, sizes: Sizes) -> float:
-        """A slot a context, the edges that were given (as many a context as so far), Â and the index."""
+        """A slot a context and how far it lists, the edges given (as many a context as so far), Â and the index."""
         edges = sizes._replace(nodes=self._expected_edges(sizes))
         adjacency = 8.0 * (self._expected_nonzeros(sizes) + sizes.nodes)
         held = self._near.nbytes(sizes) + self._by_node.nbytes(sizes) + self._edges.nbytes(edges) + adjacency
-        held += 4.0 * sizes.nodes * (sizes.nodes >= MANY)
+        held += 8.0 * with_spare(sizes.nodes) + 4.0 * sizes.nodes * (sizes.nodes >= MANY)
         many = self._near.count * sizes.nodes // max(self._n_nodes, 1) >= MANY
         return held + NeighborIndex(self._contexts, self._near).nbytes(sizes) if many else held
 

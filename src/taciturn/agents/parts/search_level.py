@@ -51,7 +51,7 @@ class SearchLevel:
         if len(self._dense) != self._contexts.n_features:
             self._dense = np.zeros(self._contexts.n_features)
         lists, points = self.lists.lists, points_of(self._contexts.approximate, self._contexts.n_features)
-        layer = Layer(self.nodes, lists.neighbors, self._by.data, lists.reach, lists.norms2)
+        layer = Layer(self.nodes, lists.neighbors, self._by.data, lists.reach)
         return search(layer, points, node, starts, width, lists.neighbors.shape[1], self._visited, self._dense)
 
     def _note_new(self) -> None:
