@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -272,6 +272,15 @@ def library_of(name: str) -> str:
     if name not in METHODS and name not in PEERS:
         return "yours"
     return method_named(name).package or "taciturn"
+
+
+def missing_library(name: str) -> str | None:
+    """Return the library that a peer is of where it is not installed; None where nothing is missing."""
+    package = PEERS[name].package if name in PEERS else None
+    try:
+        return None if package is None or version(package) else package
+    except PackageNotFoundError:
+        return package
 
 
 def is_import_path(name: str) -> bool:

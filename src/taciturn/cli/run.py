@@ -1,26 +1,22 @@
 """``taciturn demo`` and ``taciturn run``."""
 
 import dataclasses
-import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from taciturn.cli.running import run_experiments, show
+from taciturn.cli.running import run_experiments, show, with_agent
 from taciturn.cli.shared import Address, AsJson, Edges, Engine, Jobs, Label, lazy, out, split
 from taciturn.errors import TaciturnError
 
 if TYPE_CHECKING:
-    from taciturn import registry
     from taciturn.datasets import catalog
-    from taciturn.experiments import checks, runner, spec
+    from taciturn.experiments import runner, spec
     from taciturn.reports import curves, figures
 else:
-    registry = lazy("taciturn.registry")
     catalog = lazy("taciturn.datasets.catalog")
-    checks = lazy("taciturn.experiments.checks")
     runner = lazy("taciturn.experiments.runner")
     spec = lazy("taciturn.experiments.spec")
     curves = lazy("taciturn.reports.curves")
@@ -116,7 +112,7 @@ def run(
     """Run methods on data sets, once for every setting and seed; an interrupted experiment is resumed."""
     flags = {
         "data": split(data),
-        "methods": _with_agent(agent, split(methods)),
+        "methods": with_agent(agent, split(methods)),
         "missing": split(missing),
         "delay": split(delay),
         "drift": split(drift),
@@ -148,37 +144,5 @@ def load_experiment(given: "spec.Spec") -> "spec.Experiment":
     named = [name for name in given.data if name in catalog.CATALOG]
     if named == given.data:
         options = own  # a label that is for none of them is refused
-    return spec.Experiment(
-        datasets=[catalog.load_dataset(name, **(options if name in named else own)) for name in given.data],
-        methods=given.methods,
-        missing=given.missing,
-        delay=given.delay,
-        drift=given.drift,
-        restart=given.restart,
-        max_nodes=given.max_nodes,
-        seeds=range(given.seeds),
-        preset=given.preset,
-        params=given.params,
-        steps=given.steps,
-        cost_weight=given.cost_weight,
-    )
-
-
-def _with_agent(agent: str | None, methods: list[str] | None) -> list[str] | None:
-    """Add the user's own agent to the methods, after it has passed `check_agent`; a program, after it has started."""
-    if agent is None:
-        return methods
-    if registry.is_command(agent):
-        trial: Any = registry.make(agent, arms=["a", "b"])
-        trial.start()
-        return [*(methods or []), agent]
-    sys.path.insert(0, str(Path.cwd()))  # so that modules in the current folder are found
-    factory = functools.partial(registry.make, agent)
-    try:
-        checks.check_agent(factory)
-    except TaciturnError:
-        raise
-    except Exception as error:  # noqa: BLE001 - user code may raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise TaciturnError(f"{agent} does not pass check_agent: {reason}") from None
-    return [*(methods or []), agent]
+    datasets = [catalog.load_dataset(name, **(options if name in named else own)) for name in given.data]
+    return spec.experiment_of(given, datasets)

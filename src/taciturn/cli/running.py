@@ -1,18 +1,23 @@
 """Runs experiments and shows their results, for every command that does so."""
 
+import functools
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taciturn.cli.shared import errors, fail, lazy, out, print_json
+from taciturn.errors import TaciturnError
 from taciturn.measures import measure_of
 
 if TYPE_CHECKING:
-    from taciturn.experiments import progress, recorder, runner, spec
+    from taciturn import registry
+    from taciturn.experiments import checks, progress, recorder, runner, spec
     from taciturn.experiments.recorder import RunRecord
     from taciturn.reports import tables
 else:
+    registry = lazy("taciturn.registry")
+    checks = lazy("taciturn.experiments.checks")
     runner = lazy("taciturn.experiments.runner")
     spec = lazy("taciturn.experiments.spec")
     progress = lazy("taciturn.experiments.progress")
@@ -23,10 +28,14 @@ else:
 def run_experiments(
     experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, **options: Any
 ) -> "list[RunRecord]":
-    """Run experiments, with a progress bar for each run or one for all; returns records in the experiments' order."""
+    """Run experiments, as `run_all` does."""
+    expanded = [run for experiment in experiments for run in spec.expand(experiment, on_left_out=print_left_out)]
+    return run_all(list({run.id: run for run in expanded}.values()), folder, jobs=jobs, quiet=quiet, **options)
+
+
+def run_all(runs: "list[spec.Run]", folder: Path, *, jobs: int, quiet: bool, **options: Any) -> "list[RunRecord]":
+    """Carry out runs, with a progress bar for each or one for all; returns their records in the order of the runs."""
     command = shlex.join(["taciturn", *sys.argv[1:]])
-    expanded = [run for experiment in experiments for run in spec.expand(experiment, on_left_out=_print_left_out)]
-    runs = list({run.id: run for run in expanded}.values())
     if jobs == 1 and options.get("engine") != "ray":
         with progress.step_bars(shown=not quiet) as bars:
 
@@ -50,7 +59,8 @@ def run_experiments(
     return sorted(records, key=lambda record: order[record.id])
 
 
-def _print_left_out(reason: str) -> None:
+def print_left_out(reason: str) -> None:
+    """Print one line about what is not run."""
     errors.print(f"left out: {reason}", style="yellow", soft_wrap=True, markup=False, highlight=False)
 
 
@@ -70,3 +80,23 @@ def report_failures(records: "list[RunRecord]") -> None:
         first = failed[0]
         where = f"{first.dataset} {first.method} {first.missing} seed {first.seed}"
         fail(f"{len(failed)} of {len(records)} runs failed; the first, {where}: {first.error}", 1)
+
+
+def with_agent(agent: str | None, methods: list[str] | None) -> list[str] | None:
+    """Add the user's own agent to the methods, after it has passed `check_agent`; a program, after it has started."""
+    if agent is None:
+        return methods
+    if registry.is_command(agent):
+        trial: Any = registry.make(agent, arms=["a", "b"])
+        trial.start()
+        return [*(methods or []), agent]
+    sys.path.insert(0, str(Path.cwd()))  # so that modules in the current folder are found
+    factory = functools.partial(registry.make, agent)
+    try:
+        checks.check_agent(factory)
+    except TaciturnError:
+        raise
+    except Exception as error:  # noqa: BLE001 - user code may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise TaciturnError(f"{agent} does not pass check_agent: {reason}") from None
+    return [*(methods or []), agent]

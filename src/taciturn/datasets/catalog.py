@@ -37,6 +37,12 @@ def how_to_get(name: str) -> str:
     )
 
 
+def require_local(name: str) -> None:
+    """Raise `DataUnavailable` with what to do unless a data set is on this machine or scikit-learn includes it."""
+    if CATALOG[name].files and local_file(name) is None:
+        raise DataUnavailable(f"{name} is not on this machine: {how_to_get(name)}")
+
+
 def fetch_dataset(name: str, *, progress: bool | None = False) -> Path | None:
     """Download a data set unless its file is on this machine; return the file, None if scikit-learn includes it."""
     if name not in CATALOG:

@@ -286,23 +286,50 @@ class Spec:
         return "none" if self.preset is None else str(preset_file(self.preset)["experiment"]["scaling"])
 
 
-def read_spec(path: Path) -> dict[str, Any]:
-    """Return the contents of a TOML file as fields of `Spec`; raise for unknown keys and wrong types."""
+def experiment_of(spec: Spec, datasets: Sequence[Dataset], methods: Sequence[str] | None = None) -> Experiment:
+    """Return the experiment that a spec describes on loaded data sets, with its methods or others."""
+    return Experiment(
+        datasets=datasets,
+        methods=spec.methods if methods is None else methods,
+        missing=spec.missing,
+        delay=spec.delay,
+        drift=spec.drift,
+        restart=spec.restart,
+        max_nodes=spec.max_nodes,
+        seeds=range(spec.seeds),
+        preset=spec.preset,
+        params=spec.params,
+        steps=spec.steps,
+        cost_weight=spec.cost_weight,
+    )
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the contents of a TOML file; raise in one line where there is none."""
     try:
-        keys = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TaciturnError(f"no file {path}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise TaciturnError(f"{path}: not a TOML file ({error})") from None
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """Return the contents of a TOML file as fields of `Spec`; raise for unknown keys and wrong types."""
+    return spec_values(read_toml(path), str(path))
+
+
+def spec_values(keys: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the keys of a TOML table as fields of `Spec`, single values as lists; errors begin with `where`."""
     known = [field.name for field in fields(Spec)]
     for key in keys:
         if key not in known:
-            raise TaciturnError(f"{path}: {unknown_name('key', key, known)}")
+            raise TaciturnError(f"{where}: {unknown_name('key', key, known)}")
     axes = ("data", "methods", "missing", "delay", "drift", "restart", "max_nodes")
     lists = {key: [keys[key]] for key in axes if isinstance(keys.get(key), str | int | float)}
     values = keys | lists
     try:
         msgspec.convert({"data": [], "methods": []} | values, Spec)
     except msgspec.ValidationError as error:
-        raise TaciturnError(f"{path}: {error}") from None
+        raise TaciturnError(f"{where}: {error}") from None
     return values

@@ -1,5 +1,7 @@
 """The numbers of a leaderboard as text, and its main table as Markdown."""
 
+from rich.table import Table
+
 from taciturn.experiments.recorder import Setting
 from taciturn.measures import Measure
 from taciturn.reports.cells import Cell, SettingKey
@@ -47,6 +49,20 @@ def number_text(value: float | None, digits: int) -> str:
 def leaderboard_markdown(board: Leaderboard) -> str:
     """Return the main table as Markdown."""
     return mark_down(standing_header(board), [*map(standing_texts, board.standings)])
+
+
+def leaderboard_table(board: Leaderboard) -> Table:
+    """Return the main table for the terminal, without what is beside the ranks, the results and the times."""
+    shown = [name for name in standing_header(board) if name != "MB" and not name.startswith("won")]
+    table = Table(title=board.info.title, caption="mean ranks, 1 is best, at each share of silence")
+    for name in shown:
+        table.add_column(name, justify="left" if name in ("method", "library") else "right")
+    for standing in board.standings:
+        texts = dict(zip(standing_header(board), standing_texts(standing), strict=True))
+        table.add_row(
+            *(texts[name] for name in shown), style="bold" if standing.method == board.info.recommended else None
+        )
+    return table
 
 
 def cell_text(cell: Cell) -> str:
