@@ -55,6 +55,7 @@ METHODS: dict[str, Method] = {
         before={
             "fourier": False,
             "residuals": False,
+            "plain": False,
             "constant": 1.0,
             "calibrated": False,
             "width_entries": 2**25,

@@ -33,7 +33,7 @@ def test_scores_are_the_mean_residuals_of_the_neighborhood(steps, hops):
     reach = sum(np.linalg.matrix_power(A_hat, h)[decision.id] for h in range(1, hops + 1))
     evidence = reach[:, None] * columns["target_weights"]
     wanted = (evidence * columns["residuals"]).sum(axis=0) / (evidence.sum(axis=0) + PRIOR)
-    np.testing.assert_allclose(columns["view_scores"][decision.id, -1], wanted, atol=1e-5)
+    np.testing.assert_allclose(columns["view_scores"][decision.id, -2], wanted, atol=1e-5)
 
 
 def test_residuals_are_what_was_not_expected_at_the_decision():
@@ -42,7 +42,7 @@ def test_residuals_are_what_was_not_expected_at_the_decision():
     agent.feedback(decision.id, 1)
     state = agent.state_dict()
     columns, weights = state["table"]["columns"], state["parts"]["view_weights"]
-    logits = np.einsum("v,vk->k", weights["beta"][:-1], columns["view_scores"][decision.id, :-1]) + weights["bias"]
+    logits = np.einsum("v,vk->k", weights["beta"][:-2], columns["view_scores"][decision.id, :-2]) + weights["bias"]
     expected = np.exp(logits) / np.exp(logits).sum()
     right = np.arange(K) == int(decision.arm)
     np.testing.assert_allclose(columns["residuals"][decision.id], right - expected, atol=1e-5)
@@ -65,7 +65,7 @@ def test_it_follows_clusters_that_no_linear_view_can():
 def test_without_hops_there_is_no_such_view():
     agent, _ = agent_after(5, hops=0)
     assert "residuals" not in agent.state_dict()["parts"]
-    assert agent.state_dict()["table"]["columns"]["view_scores"].shape[1] == 2
+    assert agent.state_dict()["table"]["columns"]["view_scores"].shape[1] == 3
 
 
 @pytest.mark.parametrize("forged", [np.nan, np.inf, 1.5, -2.0])

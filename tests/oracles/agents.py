@@ -249,11 +249,12 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
     """
     K, V, D = len(stream.arms), hops + 1, stream.dataset.X.shape[1]
     X, edges, by_distance = np.zeros((0, D)), None, FourierRegression(seed, D, K)
-    view_weights = ViewWeights(np.array([15.0 / V] * V + [2.0] + [2.0] * (hops > 0)), exclusive=True, adaptive=True)
+    trust = [15.0 / V] * V + [2.0] + [2.0] * (hops > 0) + [1.5]
+    view_weights = ViewWeights(np.array(trust), exclusive=True, adaptive=True)
     view_weights.allocate(K, D)
     theta, view_scores, rejected_arm, rewards, chosen = np.zeros((D, V * K)), {}, {}, {}, []
     q, m, expected = (np.zeros((steps + K, K)) for _ in range(3))
-    A = [ridge * np.eye(D) for _ in range(K)]
+    A, b = [ridge * np.eye(D) for _ in range(K)], np.zeros((K, D))
     scales, n_scaled, n_silent, share = np.zeros((steps + K, V)), 0, 0, 1.0
 
     def graph():
@@ -265,7 +266,7 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         return np.concatenate([np.stack(over_graph, axis=1), by_distance.scores()], axis=1)
 
     def with_residuals(t, scored):
-        """The scores of context t by all views (V, K), that of residuals last."""
+        """The scores of context t by the views over the graph and by distances, and that of residuals."""
         if not hops:
             return scored
         reach = sum(np.linalg.matrix_power(graph(), h)[t] for h in range(1, hops + 1))
@@ -274,8 +275,8 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         return np.concatenate([scored, residuals[None]])
 
     def expect(scored):
-        """Probabilities by the scores of all views but that of residuals."""
-        return view_weights.probabilities(np.concatenate([scored, np.zeros((int(hops > 0), K))]))
+        """Probabilities by the scores of all views but those of residuals and of plain regressions."""
+        return view_weights.probabilities(np.concatenate([scored, np.zeros((int(hops > 0) + 1, K))]))
 
     def features():
         A_hat = graph()
@@ -325,6 +326,7 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         for k in range(K):
             if h == 1 or k == arm:
                 A[k] = A[k] + np.outer(X[t], X[t])
+                b[k] += h * (k == arm) * X[t]
 
     def append(x, neighbors):
         nonlocal X, edges
@@ -345,7 +347,8 @@ def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, s
         update_scales([t])
         if (t - solved_at) / t >= refit_growth:
             solved_at = solve()
-        view_scores[t] = with_residuals(t, scores()[t])
+        plain = np.array([[X[t] @ np.linalg.solve(A[k], b[k]) for k in range(K)]])
+        view_scores[t] = np.concatenate([with_residuals(t, scores()[t]), plain])
         widths = [np.sqrt(X[t] @ np.linalg.inv(A[k]) @ X[t]) for k in range(K)]
         arm = argmax_first(
             view_weights.probabilities(view_scores[t]) + alpha * min(np.sqrt(share), 2 * share) * np.array(widths)

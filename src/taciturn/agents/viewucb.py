@@ -41,9 +41,9 @@ MANY_PRODUCTS = 2**19
 DIRECT_SHARE = 0.5
 """Where regressions are solved directly, on all features, multiplications count half: matrices are multiplied."""
 
-GRAPH_TRUST, FOURIER_TRUST, RESIDUAL_TRUST = 15.0, 2.0, 2.0
-"""The first weights of all views over the graph together, of the view by distances, which knows nothing of words, and
-of that of residuals, of which there are none at first."""
+GRAPH_TRUST, FOURIER_TRUST, RESIDUAL_TRUST, PLAIN_TRUST = 15.0, 2.0, 2.0, 1.5
+"""The first weights of all views over the graph together, of the view by distances, which knows nothing of words, of
+that of residuals, of which there are none at first, and of the plain regressions, which favor arms that were right."""
 
 SOFT_LABEL_WEIGHT, FEW_ARMS = 0.3, 9
 """The weight of soft labels, which is less with more arms: together they must not drown what was seen."""
@@ -69,8 +69,9 @@ class ViewUCB(BaseAgent):
     Contexts x at unit length are nodes of a graph Â, given or of nearest neighbors. View v of a context is
     f_v = (Â^v X) at unit length: the context, its neighborhood, and so on. One view more is of random Fourier features
     of the scaled contexts, so that it follows distances (`FourierView`). In each view every arm has a ridge regression
-    θ_vk on the targets of all contexts so far, over the graph as it is now. The last view is of the residuals of all
-    others, averaged over the neighborhood (`ResidualView`).
+    θ_vk on the targets of all contexts so far, over the graph as it is now. Another view is of the residuals of these,
+    averaged over the neighborhood (`ResidualView`). The last is what LinUCB expects, xᵀA_k⁻¹b_k, which unlike a cosine
+    says how often an arm is right.
 
         s_vk = f_vᵀθ_vk / ‖θ_vk‖        p = softmax(Σ_v β_v s_v + b)        ŷ = argmax_k (p_k + α e √(xᵀA_k⁻¹x))
 
@@ -95,6 +96,7 @@ class ViewUCB(BaseAgent):
         neighbors: k of the nearest-neighbor graph, where no graph is given.
         fourier: whether there is the view of random Fourier features.
         residuals: whether there is the view of residuals; without hops there is none.
+        plain: whether there is the view of plain regressions, where one arm is right.
         constant: what the constant entry of scaled contexts is in the views over the graph: of a context of few words,
             1 would be a good part.
         calibrated: whether exploration depends on how many answers come and, where several arms can be good, on how
@@ -118,6 +120,7 @@ class ViewUCB(BaseAgent):
     neighbors: int = 5
     fourier: bool = True
     residuals: bool = True
+    plain: bool = True
     constant: float = 0.7
     calibrated: bool = True
     width_entries: int = WIDTH_ENTRIES
@@ -133,6 +136,7 @@ class ViewUCB(BaseAgent):
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
         check_choice("fourier", self.fourier, (True, False))
         check_choice("residuals", self.residuals, (True, False))
+        check_choice("plain", self.plain, (True, False))
         check_number("constant", self.constant, 0, 1)
         check_choice("calibrated", self.calibrated, (True, False))
         check_number("width_entries", self.width_entries, 2**10, 2**32, whole=True)
@@ -199,6 +203,11 @@ class ViewUCB(BaseAgent):
         return ViewWeights(np.array(self._trust), exclusive=self.one_right_arm, adaptive=self.calibrated)
 
     @property
+    def _has_plain(self) -> bool:
+        """Whether the regressions of the widths, which are without division by ‖θ‖, are a view; the last."""
+        return self.plain and not self._is_independent
+
+    @property
     def _is_independent(self) -> bool:
         """Whether arms are scored on their own, with standard errors: a reward says nothing about the other arms."""
         return self.calibrated and not self.one_right_arm and not self._lifecycle.full_feedback
@@ -212,7 +221,7 @@ class ViewUCB(BaseAgent):
         """The first weights of all views, in their order (V,)."""
         over_graph = [GRAPH_TRUST / self._n_graph_views] * self._n_graph_views
         others = [FOURIER_TRUST] * self.fourier + [RESIDUAL_TRUST] * (self.residuals and self.hops > 0)
-        return over_graph + others
+        return over_graph + others + [PLAIN_TRUST] * self._has_plain
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> Self:
@@ -245,16 +254,22 @@ class ViewUCB(BaseAgent):
             s = np.concatenate([s, self._fourier.scores(node)[None]])
         if self._residuals is not None:
             s = np.concatenate([s, self._residuals.scores(near.members, walk)[None]])
-        np.clip(s, -1.0, 1.0, out=s)  # cosines, but for rounding and for scales that are a little older than the graph
-        self._view_scores.data[node] = s
-        return self._view_weights.probabilities(s), self._widths(node, s)
-
-    def _widths(self, node: int, view_scores: NDArray[np.float32]) -> NDArray[np.float64]:
-        """How far the expected rewards of all arms can be off (K,)."""
         if self._ridge is None:
-            return self.alpha * ERRORS * cast("IndependentWeights", self._view_weights).errors(view_scores)
+            return self._scored(node, s, None)
         worth = 1.0 if self._answers is None else self._answers.exploration
-        return self._ridge.scores(self._unit[node], self.alpha * worth)[1]
+        means, widths = self._ridge.scores(self._unit[node], self.alpha * worth)
+        if self._has_plain:
+            s = np.concatenate([s, means[None].astype(np.float32)])
+        return self._scored(node, s, widths)
+
+    def _scored(self, node: int, view_scores: NDArray[np.float32], widths: NDArray[np.float64] | None) -> Scores:
+        """Keep the scores of all views (V, K) and return what they say; widths None are the errors of the weights."""
+        # Cosines, but for rounding and for scales that are a little older than the graph; and expected rewards.
+        np.clip(view_scores, -1.0, 1.0, out=view_scores)
+        self._view_scores.data[node] = view_scores
+        if widths is None:
+            widths = self.alpha * ERRORS * cast("IndependentWeights", self._view_weights).errors(view_scores)
+        return self._view_weights.probabilities(view_scores), widths
 
     def _learn(self, example: Example) -> None:
         node, arm, n_arms = example.node, example.arm, len(example.mask)
@@ -351,7 +366,7 @@ class ViewUCB(BaseAgent):
                 self._residuals.update(nodes, expected)
 
     def _logits(self, nodes: NDArray[np.int64], scores: NDArray[np.float32], arms: slice) -> NDArray[np.float64]:
-        """What all views but that of residuals say of some arms (N, A), by the scores of those over the graph."""
+        """What the views over the graph, whose scores these are, and by distances say of some arms (N, A)."""
         if self._fourier is not None:
             scores = np.concatenate([scores, self._fourier.predict(nodes, arms)[:, None]], axis=1)
         return self._view_weights.logits(scores, arms)
