@@ -259,6 +259,11 @@ class Leaderboard:
         arms = sorted({record.constant_arm for record in by_seed.values()})
         return " or ".join(arms), mean_of(means)
 
+    def best(self, data: str, setting: SettingKey) -> float | None:
+        """The highest mean of a method that is not told, on a data set and setting."""
+        here = [cell.mean for key, cell in self.cells.items() if key[:2] == (data, setting) and cell.method != TOLD]
+        return max((mean for mean in here if mean is not None), default=None)
+
     def not_first(self) -> list[Ahead]:
         """The data sets and settings, ranked or not, in which others have a higher mean than the recommended method."""
         found: dict[tuple[str, SettingKey], list[Cell]] = {}

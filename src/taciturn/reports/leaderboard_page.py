@@ -153,11 +153,24 @@ def _silence(board: Leaderboard, tables: Tables) -> str:
 def _data_sets(board: Leaderboard, tables: Tables) -> Iterator[str]:
     for i, data in enumerate(board.data):
         measure = board.measures[data]
-        notes = [measure.axis, *([] if data in board.ranked_data else ["not ranked: peers were tuned on it"])]
+        notes = [
+            measure.axis,
+            *_firsts(board, data),
+            *([] if data in board.ranked_data else ["not ranked: peers were tuned on it"]),
+        ]
         chart = data_chart(board, data)
         summary = f"<h3>{escape(data)}</h3> <span class='soft'>{escape(', '.join(notes))}</span>"
         is_open = " open" if i == 0 else ""
         yield f"<details{is_open}><summary>{summary}</summary>{tables.of_data(data)}{chart}</details>"
+
+
+def _firsts(board: Leaderboard, data: str) -> Iterator[str]:
+    """Yield at how many rates the recommended method has the highest mean on a data set."""
+    ours = [board.cells.get((data, setting, board.info.recommended)) for setting in board.silence]
+    run = [cell for cell in ours if cell is not None]
+    first = sum(cell.mean is not None and cell.mean == board.best(data, cell.setting) for cell in run)
+    if run:
+        yield f"{board.info.recommended} first at {first} of {len(run)} rates"
 
 
 def _axes(board: Leaderboard, tables: Tables) -> Iterator[str]:
@@ -231,7 +244,7 @@ def _provenance(board: Leaderboard, commands: list[str]) -> str:
             name: f"{record.source}, scaling {record.scaling}, fingerprint {record.fingerprint}"
             for name, record in sorted(records.items())
         },
-        "parameters": {record.method: record.params for record in board.runs},
+        "parameters": {record.method: record.params for record in reversed(board.runs)},  # silence alone is first
     }
     replaced = f"<p>{board.replaced} runs were repeated later and are not counted.</p>" if board.replaced else ""
     text = escape(json.dumps(facts, indent=2, sort_keys=True, ensure_ascii=False))

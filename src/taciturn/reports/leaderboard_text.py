@@ -6,6 +6,8 @@ from taciturn.reports.cells import Cell, SettingKey
 from taciturn.reports.leaderboard import Leaderboard, Standing
 from taciturn.reports.tables import mark_down
 
+WON = "won\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}tied\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}lost"
+
 
 def rate_text(setting: SettingKey) -> str:
     """Return the rate of a setting on the axis of silence as text."""
@@ -16,7 +18,7 @@ def standing_header(board: Leaderboard) -> list[str]:
     """Return the columns of the main table."""
     rates = [rate_text(setting) for setting in board.rate_rankings]
     results = [measure.axis for measure in board.ranked_measures]
-    against = f"won / tied / lost against {board.info.recommended}"
+    against = f"{WON} against {board.info.recommended}"
     return ["method", "library", "mean rank", *rates, against, *results, "ms a step", "MB"]
 
 
