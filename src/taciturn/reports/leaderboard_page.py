@@ -67,8 +67,8 @@ def _intro(board: Leaderboard) -> str:
     shown = "".join(f"<li><b>{value:,}</b> {escape(name)}</li>" for name, value in facts.items())
     return (
         "<p>Agents choose an arm for each context, and the reward often never comes. Every method decided on the same "
-        "streams, with the same rewards missing. Every number is a button: it opens the runs that it was computed "
-        f'from.</p><ul class="facts">{shown}</ul>{_headline(board)}'
+        "streams, with the same rewards missing. Every number of a method is a button: it opens the runs that it was "
+        f'computed from.</p><ul class="facts">{shown}</ul>{_headline(board)}'
     )
 
 
@@ -83,18 +83,13 @@ def _headline(board: Leaderboard) -> str:
         return f'<p>{text}. <span class="bad">{escape(ours)}, the recommended method, has no ranked runs.</span></p>'
     if best != ours:
         text += f"; <b>{escape(ours)}</b>, the recommended one, has {board.mean_ranks[ours]:.2f}"
-    duels = [
-        duel
-        for data, setting in board.blocks(board.silence)
-        for method in board.methods
-        if (duel := board.duel(data, setting, method)) is not None
-    ]
-    outcomes = [duel.outcome for duel in duels]
+    tallies = [standing.tally for standing in board.standings if standing.tally is not None]
+    won, tied, lost = (sum(counts) for counts in zip((0, 0, 0), *tallies, strict=True))  # by the others
     ahead = [a for a in board.not_first() if a.data in board.ranked_data and a.setting in board.silence]
     beyond = sum(any(_is_beyond(board, cell.data, cell.setting, cell.method) for cell in a.cells) for a in ahead)
     return (
-        f"<p>{text}. Against the other methods, <b>{escape(ours)}</b> won {outcomes.count(-1):,} of {len(duels):,} "
-        f"comparisons, {outcomes.count(0):,} were ties, and it lost {outcomes.count(1):,}. In {len(ahead)} of "
+        f"<p>{text}. Against the other methods, <b>{escape(ours)}</b> won {lost:,} of {won + tied + lost:,} "
+        f"comparisons, {tied:,} were ties, and it lost {won:,}. In {len(ahead)} of "
         f"{len(board.blocks(board.silence))} data sets and rates another method has a higher mean, in {beyond} of "
         "them beyond chance.</p>"
     )

@@ -1,12 +1,12 @@
 """The tables of the leaderboard's page, in which every number is a button that opens the runs behind it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from taciturn.reports.cells import Cell, SettingKey, mean_of, peak_mb, step_milliseconds, without
 from taciturn.reports.document import TEXT, sortable_rows
 from taciturn.reports.duels import Duel
-from taciturn.reports.leaderboard import TOLD, Leaderboard, Standing
+from taciturn.reports.leaderboard import TOLD, Leaderboard
 from taciturn.reports.leaderboard_text import (
     WON,
     cell_text,
@@ -16,6 +16,8 @@ from taciturn.reports.leaderboard_text import (
     standing_header,
     standing_texts,
 )
+from taciturn.reports.ranks import Ranking
+from taciturn.reports.standings import Standing
 
 SHADES = 5
 """Ranks are shaded in so many steps."""
@@ -145,21 +147,23 @@ class Tables:
         for setting in settings:
             header += [f"{board.settings[setting]}: rank", "change"]
         header += [f"{WON} against {board.info.recommended}"]
-        rows = []
-        for method, rank in ({} if overall is None else overall.mean_ranks).items():
-            cells = [_td(self.opener(f"{rank:.2f}", [method], settings=settings))]
-            for setting in settings:
-                here = ranked[setting]
-                text = "–" if here is None else f"{here.mean_ranks[method]:.1f}"
-                change = board.change(method, setting)
-                points = "–" if change is None else f"{100 * change:+.1f}"
-                cells.append(_td(self.opener(text, [method], settings=[setting])))
-                cells.append(_td(self.opener(points, [method], settings=[setting, without(setting)])))
-            tally = board.tally(method, settings)
-            both = [method, board.info.recommended] if tally else [method]
-            cells.append(_td(self.opener("–" if tally is None else str(tally), both, settings=settings)))
-            rows.append(self.row(method, cells))
+        order = {} if overall is None else overall.mean_ranks
+        rows = [self._axis_row(method, rank, ranked) for method, rank in order.items()]
         return sortable_rows(header, rows) if rows else ""
+
+    def _axis_row(self, method: str, rank: float, ranked: Mapping[SettingKey, Ranking | None]) -> str:
+        board = self._board
+        cells = [self.opener(f"{rank:.2f}", [method], settings=ranked)]
+        for setting, here in ranked.items():
+            change = board.change(method, setting)
+            points = "–" if change is None else f"{100 * change:+.1f}"
+            text = "–" if here is None else f"{here.mean_ranks[method]:.1f}"
+            cells.append(self.opener(text, [method], settings=[setting]))
+            cells.append(self.opener(points, [method], settings=[setting, without(setting)]))
+        tally = board.tally(method, ranked)
+        both = [method, board.info.recommended] if tally else [method]
+        cells.append(self.opener("–" if tally is None else str(tally), both, settings=ranked))
+        return self.row(method, map(_td, cells))
 
     def not_first(self) -> str:
         """Return the cells in which another method has a higher mean than the recommended one, or it did not finish."""

@@ -3,7 +3,8 @@
 from taciturn.experiments.recorder import Setting
 from taciturn.measures import Measure
 from taciturn.reports.cells import Cell, SettingKey
-from taciturn.reports.leaderboard import Leaderboard, Standing
+from taciturn.reports.leaderboard import Leaderboard
+from taciturn.reports.standings import Standing
 from taciturn.reports.tables import mark_down
 
 WON = "won\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}tied\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}lost"
