@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 SKIPPED_STEPS = 20
 """The first steps, over which a running accuracy varies too much to show; shorter runs show their last step."""
 
-PALETTE = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # safe for colour-blind eyes
+PALETTE = (  # safe for colour-blind eyes, the first seven most
+    *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"),
+    *("#ee8833", "#009988", "#8866cc"),
+)
 LABEL_GAP = 3.2
 """The least distance of two labels in percent; `LABEL_HEIGHT` is it as a share of the axes."""
 
@@ -85,13 +88,22 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], *, bands: bool = True) -> N
     measure = curves[0].measure
     bottom, top = axes.get_ylim()
     gap = LABEL_GAP if measure == RIGHT else LABEL_HEIGHT * (top - bottom)  # means of rewards are often close together
-    heights = _spread_out([curve.mean[-1] for curve in curves], gap)
-    for curve, colour, height in zip(curves, PALETTE * len(curves), heights, strict=False):
-        text = f" {curve.label} {measure.number(curve.mean[-1])}"
-        axes.annotate(text, (curve.steps[-1], height), color=colour, va="center", annotation_clip=False)
+    texts = [f" {curve.label} {measure.number(curve.mean[-1])}" for curve in curves]
+    ends = [(float(curve.steps[-1]), float(curve.mean[-1])) for curve in curves]
+    label_ends(axes, texts, ends, PALETTE * len(curves), gap)
     axes.set(xlabel="decisions", ylabel=measure.running)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)
+
+
+def label_ends(
+    axes: Axes, texts: Sequence[str], ends: Sequence[tuple[float, float]], colours: Sequence[str], gap: float
+) -> None:
+    """Write a text beside the end of each line, in its colour, at least a `gap` below the one above."""
+    sign = -1 if axes.yaxis_inverted() else 1
+    heights = _spread_out([sign * y for _, y in ends], gap)
+    for text, (x, _), height, colour in zip(texts, ends, heights, colours, strict=False):
+        axes.annotate(text, (x, sign * height), color=colour, va="center", annotation_clip=False, parse_math=False)
 
 
 def _spread_out(heights: Sequence[float], gap: float) -> list[float]:

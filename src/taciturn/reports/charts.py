@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-WIDTH, HEIGHT = 720, 400
-LEFT, RIGHT, TOP, BOTTOM = 52, 170, 16, 44
+WIDTH, HEIGHT = 740, 400
+LEFT, RIGHT, TOP, BOTTOM = 52, 190, 16, 44
 COLOURS = 10
-LABEL_GAP, LABEL_LENGTH = 15.0, 20
+LABEL_GAP, LABEL_LENGTH = 15.0, 22
 MAX_POINTS = 160  # per line: more cannot be seen
 
 

@@ -1,9 +1,12 @@
 """What pages share: shells to fill in, one style sheet and sorting script, and sections, tables and figures as HTML."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from importlib.resources import files
+
+TEXT = ' class="t"'
+"""What marks a cell that is text, and not a number."""
 
 
 def fill(shell: str, **parts: str) -> str:
@@ -37,9 +40,12 @@ def sortable(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     )
 
 
-def sortable_rows(header: Sequence[str], rows: Iterable[str]) -> str:
-    """Return an HTML table like `sortable`, of rows that are HTML themselves."""
-    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in header)
+def sortable_rows(header: Sequence[str], rows: Iterable[str], *, texts: Collection[str] = ()) -> str:
+    """Return an HTML table like `sortable`, of rows that are HTML themselves; columns of `texts` have the class t."""
+    head = "".join(
+        f'<th scope="col"{TEXT if name in texts else ""}><button type="button">{escape(name)}</button></th>'
+        for name in header
+    )
     body = "".join(rows)
     return (
         f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

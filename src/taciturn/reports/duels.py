@@ -77,7 +77,7 @@ def _result(record: RunRecord) -> float:
 
 def seeds_p(gaps: NDArray[np.float64], steps: int) -> float:
     """Return the two-sided p of the paired t-test of differences by seed (n,), n ≥ 2, of means over `steps` steps."""
-    deviation = max(float(gaps.std(ddof=1)), 1 / max(steps, 1))
+    deviation = max(float(gaps.std(ddof=1)), 1 / steps)
     t = abs(float(gaps.mean())) / (deviation / math.sqrt(len(gaps)))
     return float(2 * special.stdtr(len(gaps) - 1, -t))
 

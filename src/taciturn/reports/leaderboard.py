@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,49 +24,13 @@ from taciturn.reports.cells import (
 )
 from taciturn.reports.duels import Duel, Duels
 from taciturn.reports.ranks import Ranking, rank_table
+from taciturn.reports.standings import Ahead, Standing, Tally
 from taciturn.reports.tables import DataKey, data_labels, setting_text
 
 TOLD = "oracle-full"
 """The reference that is told the right arm after every decision: shown, and never ranked."""
 
 MOST_LINES = 10
-
-
-class Tally(NamedTuple):
-    """How many cells a method won, tied and lost against the recommended one, where both finished."""
-
-    won: int
-    tied: int
-    lost: int
-
-    def __str__(self) -> str:
-        return f"{self.won} / {self.tied} / {self.lost}"
-
-
-class Ahead(NamedTuple):
-    """The cells of one data set and setting that are ahead of the recommended method's, the best first."""
-
-    data: str
-    setting: SettingKey
-    cells: list[Cell]
-
-
-class Standing(NamedTuple):
-    """A row of the main table, over ranked data sets and rates of silence.
-
-    `ranks` are mean ranks by setting; `means` the mean results by measure, from 0 to 1. In `lacks` cells the method
-    failed or was left out, so that its rank there is the last and its means do not count them.
-    """
-
-    method: str
-    library: str
-    rank: float
-    ranks: dict[SettingKey, float]
-    tally: Tally | None
-    means: dict[Measure, float | None]
-    ms_per_step: float | None
-    mb: float | None
-    lacks: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +73,7 @@ class Leaderboard:
     @cached_property
     def methods(self) -> list[str]:
         """The methods that are ranked, best first: those that finished a cell of a ranked data set and rate."""
-        able = self.entered(self.silence)
-        ranked = self.ranking(self.silence, able)
-        return [] if ranked is None else list(ranked.mean_ranks)
+        return list(self.mean_ranks)
 
     @cached_property
     def apart(self) -> dict[str, str]:
@@ -165,7 +126,7 @@ class Leaderboard:
     @cached_property
     def mean_ranks(self) -> dict[str, float]:
         """The mean rank of each method over all ranked data sets and rates of silence, best first."""
-        ranked = self.ranking(self.silence, sorted(self.methods))
+        ranked = self.ranking(self.silence, self.entered(self.silence))
         return {} if ranked is None else ranked.mean_ranks
 
     @cached_property
@@ -192,8 +153,10 @@ class Leaderboard:
         key = data, setting, method
         if key not in self._compared:
             one, two = self.cells.get(key), self.cells.get((data, setting, self.info.recommended))
-            known = one is not None and two is not None and method != self.info.recommended
-            self._compared[key] = self.duels.compare(one.finished, two.finished) if known and one and two else None
+            if one is None or two is None or one is two:
+                self._compared[key] = None
+            else:
+                self._compared[key] = self.duels.compare(one.finished, two.finished)
         return self._compared[key]
 
     def tally(self, method: str, settings: Iterable[SettingKey]) -> Tally | None:
@@ -213,15 +176,12 @@ class Leaderboard:
 
     def complete_means(self, method: str, measure: Measure) -> list[tuple[int, float]]:
         """The places of rates, and mean results there, where a method finished all ranked data sets of a measure."""
-        wanted = {setting: set[str]() for setting in self.silence}
-        for data, setting in self.blocks(self.silence):
-            if self.measures[data] == measure:
-                wanted[setting].add(data)
         points = []
         for place, setting in enumerate(self.silence):
+            wanted = [data for data, _ in self.blocks([setting]) if self.measures[data] == measure]
             cells = [cell for cell in self.ranked_cells(method, [setting]) if cell.measure == measure]
             means = [cell.mean for cell in cells if cell.mean is not None]
-            if means and len(means) == len(wanted[setting]):
+            if means and len(means) == len(wanted):
                 points.append((place, float(np.mean(means))))
         return points
 
@@ -258,6 +218,11 @@ class Leaderboard:
         ]
         arms = sorted({record.constant_arm for record in by_seed.values()})
         return " or ".join(arms), mean_of(means)
+
+    def best(self, data: str, setting: SettingKey) -> float | None:
+        """The highest mean of a method that is not told, on a data set and setting."""
+        here = [cell.mean for key, cell in self.cells.items() if key[:2] == (data, setting) and cell.method != TOLD]
+        return max((mean for mean in here if mean is not None), default=None)
 
     def not_first(self) -> list[Ahead]:
         """The data sets and settings, ranked or not, in which others have a higher mean than the recommended method."""

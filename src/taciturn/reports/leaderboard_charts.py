@@ -24,8 +24,8 @@ def silence_charts(board: Leaderboard) -> Iterator[str]:
         if series:
             count = sum(board.measures[data] == measure for data in board.ranked_data)
             caption = (
-                f"Mean over {count} data sets that count, {measure.axis}. A line has a point where its method finished "
-                "all of them. The rates are evenly spaced, not to scale."
+                f"Mean over the data sets that count ({count}), {measure.axis}. A line has a point where its method "
+                "finished all of them. The rates are evenly spaced, not to scale."
             )
             yield _against_silence(board, series, measure, f"{measure.axis} against silence", caption)
 
@@ -52,10 +52,9 @@ def rank_charts(board: Leaderboard) -> str:
         if ranked.friedman is None or ranked.critical_difference is None:
             continue
         title = f"Mean ranks at {rate_text(setting)} silence over {ranked.blocks} data sets"
-        test = (
-            f"Friedman's test of equal methods: p = {ranked.friedman:.2g}" if ranked.friedman >= 1e-4 else "p < 0.0001"
-        )
-        diagram = figure(f'<div class="wide">{critical_difference_diagram(ranked, title)}</div>', f"{title}. {test}.")
+        p = f"p = {ranked.friedman:.2g}" if ranked.friedman >= 1e-4 else "p < 0.0001"
+        caption = f"{title}. Friedman's test of equal methods: {p}."
+        diagram = figure(f'<div class="wide">{critical_difference_diagram(ranked, title)}</div>', caption)
         is_open = " open" if i == len(board.rate_rankings) // 2 else ""
         drawn.append(f"<details{is_open}><summary><h3>{rate_text(setting)} silent</h3></summary>{diagram}</details>")
     if not drawn:

@@ -8,8 +8,9 @@ import msgspec
 from taciturn.measures import REWARD
 from taciturn.registry import library_of
 from taciturn.reports.cells import Cell, SettingKey, axis_of, step_milliseconds
-from taciturn.reports.leaderboard import Leaderboard, Standing
+from taciturn.reports.leaderboard import Leaderboard
 from taciturn.reports.ranks import Ranking
+from taciturn.reports.standings import Standing
 
 FORMAT = 1
 """Rises when a key changes its meaning or goes away."""

@@ -67,8 +67,8 @@ def _intro(board: Leaderboard) -> str:
     shown = "".join(f"<li><b>{value:,}</b> {escape(name)}</li>" for name, value in facts.items())
     return (
         "<p>Agents choose an arm for each context, and the reward often never comes. Every method decided on the same "
-        "streams, with the same rewards missing. Every number is a button: it opens the runs that it was computed "
-        f'from.</p><ul class="facts">{shown}</ul>{_headline(board)}'
+        "streams, with the same rewards missing. Every number of a method is a button: it opens the runs that it was "
+        f'computed from.</p><ul class="facts">{shown}</ul>{_headline(board)}'
     )
 
 
@@ -83,18 +83,13 @@ def _headline(board: Leaderboard) -> str:
         return f'<p>{text}. <span class="bad">{escape(ours)}, the recommended method, has no ranked runs.</span></p>'
     if best != ours:
         text += f"; <b>{escape(ours)}</b>, the recommended one, has {board.mean_ranks[ours]:.2f}"
-    duels = [
-        duel
-        for data, setting in board.blocks(board.silence)
-        for method in board.methods
-        if (duel := board.duel(data, setting, method)) is not None
-    ]
-    outcomes = [duel.outcome for duel in duels]
+    tallies = [standing.tally for standing in board.standings if standing.tally is not None]
+    won, tied, lost = (sum(counts) for counts in zip((0, 0, 0), *tallies, strict=True))  # by the others
     ahead = [a for a in board.not_first() if a.data in board.ranked_data and a.setting in board.silence]
     beyond = sum(any(_is_beyond(board, cell.data, cell.setting, cell.method) for cell in a.cells) for a in ahead)
     return (
-        f"<p>{text}. Against the other methods, <b>{escape(ours)}</b> won {outcomes.count(-1):,} of {len(duels):,} "
-        f"comparisons, {outcomes.count(0):,} were ties, and it lost {outcomes.count(1):,}. In {len(ahead)} of "
+        f"<p>{text}. Against the other methods, <b>{escape(ours)}</b> won {lost:,} of {won + tied + lost:,} "
+        f"comparisons, {tied:,} were ties, and it lost {won:,}. In {len(ahead)} of "
         f"{len(board.blocks(board.silence))} data sets and rates another method has a higher mean, in {beyond} of "
         "them beyond chance.</p>"
     )
@@ -153,11 +148,24 @@ def _silence(board: Leaderboard, tables: Tables) -> str:
 def _data_sets(board: Leaderboard, tables: Tables) -> Iterator[str]:
     for i, data in enumerate(board.data):
         measure = board.measures[data]
-        notes = [measure.axis, *([] if data in board.ranked_data else ["not ranked: peers were tuned on it"])]
+        notes = [
+            measure.axis,
+            *_firsts(board, data),
+            *([] if data in board.ranked_data else ["not ranked: peers were tuned on it"]),
+        ]
         chart = data_chart(board, data)
         summary = f"<h3>{escape(data)}</h3> <span class='soft'>{escape(', '.join(notes))}</span>"
         is_open = " open" if i == 0 else ""
         yield f"<details{is_open}><summary>{summary}</summary>{tables.of_data(data)}{chart}</details>"
+
+
+def _firsts(board: Leaderboard, data: str) -> Iterator[str]:
+    """Yield at how many rates the recommended method has the highest mean on a data set."""
+    ours = [board.cells.get((data, setting, board.info.recommended)) for setting in board.silence]
+    run = [cell for cell in ours if cell is not None]
+    first = sum(cell.mean is not None and cell.mean == board.best(data, cell.setting) for cell in run)
+    if run:
+        yield f"{board.info.recommended} first at {first} of {len(run)} rates"
 
 
 def _axes(board: Leaderboard, tables: Tables) -> Iterator[str]:
@@ -231,7 +239,7 @@ def _provenance(board: Leaderboard, commands: list[str]) -> str:
             name: f"{record.source}, scaling {record.scaling}, fingerprint {record.fingerprint}"
             for name, record in sorted(records.items())
         },
-        "parameters": {record.method: record.params for record in board.runs},
+        "parameters": {record.method: record.params for record in reversed(board.runs)},  # silence alone is first
     }
     replaced = f"<p>{board.replaced} runs were repeated later and are not counted.</p>" if board.replaced else ""
     text = escape(json.dumps(facts, indent=2, sort_keys=True, ensure_ascii=False))

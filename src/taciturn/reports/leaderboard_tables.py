@@ -1,13 +1,14 @@
 """The tables of the leaderboard's page, in which every number is a button that opens the runs behind it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from taciturn.reports.cells import Cell, SettingKey, mean_of, peak_mb, step_milliseconds, without
-from taciturn.reports.document import sortable_rows
+from taciturn.reports.document import TEXT, sortable_rows
 from taciturn.reports.duels import Duel
-from taciturn.reports.leaderboard import Leaderboard, Standing
+from taciturn.reports.leaderboard import TOLD, Leaderboard
 from taciturn.reports.leaderboard_text import (
+    WON,
     cell_text,
     number_text,
     rate_text,
@@ -15,6 +16,8 @@ from taciturn.reports.leaderboard_text import (
     standing_header,
     standing_texts,
 )
+from taciturn.reports.ranks import Ranking
+from taciturn.reports.standings import Standing
 
 SHADES = 5
 """Ranks are shaded in so many steps."""
@@ -55,14 +58,14 @@ class Tables:
     def main(self) -> str:
         """Return the main table: ranks, comparisons, results and costs of all ranked methods."""
         rows = (self._main_row(standing) for standing in self._board.standings)
-        return sortable_rows(standing_header(self._board), rows)
+        return sortable_rows(standing_header(self._board), rows, texts=["library"])
 
     def _main_row(self, standing: Standing) -> str:
         _, library, *texts = standing_texts(standing)
         ranks = [standing.rank, *standing.ranks.values()]
         settings: list[list[SettingKey] | None] = [None, *([setting] for setting in standing.ranks)]
         method = standing.method
-        cells = [f"<td>{escape(library)}</td>"]
+        cells = [f"<td{TEXT}>{escape(library)}</td>"]
         for text, rank, at in zip(texts[: len(ranks)], ranks, settings, strict=True):
             cells.append(f'<td class="{self._shade(rank)}">{self.opener(text, [method], settings=at)}</td>')
         tally, *others = texts[len(ranks) :]
@@ -103,23 +106,26 @@ class Tables:
         }
         known = {method: mean_of(cell.mean for cell in cells if cell) for method, cells in by_method.items()}
         order = sorted(board.all_methods, key=lambda method: -1.0 if (mean := known[method]) is None else mean)[::-1]
-        rows = [self._data_row(data, method, by_method[method]) for method in order if any(by_method[method])]
+        best = [board.best(data, setting) for setting in rates]
+        rows = [self._data_row(data, method, by_method[method], best) for method in order if any(by_method[method])]
         rows += [self._left_out_row(data, method, len(rates)) for method in order if not any(by_method[method])]
         rows.append(self._constant_row(data, rates))
         return sortable_rows(["method", *map(rate_text, rates)], rows)
 
-    def _data_row(self, data: str, method: str, cells: Sequence[Cell | None]) -> str:
-        shown = [
-            "–" if cell is None else self.opener(cell_text(cell), [method], [data], [cell.setting]) for cell in cells
-        ]
-        return self.row(method, map(_td, shown))
+    def _data_row(self, data: str, method: str, cells: Sequence[Cell | None], best: Sequence[float | None]) -> str:
+        shown = []
+        for cell, highest in zip(cells, best, strict=True):
+            text = "–" if cell is None else self.opener(cell_text(cell), [method], [data], [cell.setting])
+            top = cell is not None and cell.mean == highest and method != TOLD
+            shown.append(f'<td class="top">{text}</td>' if top else _td(text))
+        return self.row(method, shown)
 
     def _left_out_row(self, data: str, method: str, count: int) -> str:
         reason = self._board.info.left_out.get(method, {}).get(self._board.data[data])
         if reason is None:
             return ""
         rest = "<td></td>" * (count - 1)
-        return self.row(method, [f'<td class="soft">left out: {escape(reason)}</td>{rest}'])
+        return self.row(method, [f'<td class="soft t">left out: {escape(reason)}</td>{rest}'])
 
     def _constant_row(self, data: str, rates: Sequence[SettingKey]) -> str:
         board = self._board
@@ -140,27 +146,30 @@ class Tables:
         header = ["method", "mean rank"]
         for setting in settings:
             header += [f"{board.settings[setting]}: rank", "change"]
-        header += [f"won / tied / lost against {board.info.recommended}"]
-        rows = []
-        for method, rank in ({} if overall is None else overall.mean_ranks).items():
-            cells = [_td(self.opener(f"{rank:.2f}", [method], settings=settings))]
-            for setting in settings:
-                here = ranked[setting]
-                text = "–" if here is None else f"{here.mean_ranks[method]:.1f}"
-                change = board.change(method, setting)
-                points = "–" if change is None else f"{100 * change:+.1f}"
-                cells.append(_td(self.opener(text, [method], settings=[setting])))
-                cells.append(_td(self.opener(points, [method], settings=[setting, without(setting)])))
-            tally = board.tally(method, settings)
-            both = [method, board.info.recommended] if tally else [method]
-            cells.append(_td(self.opener("–" if tally is None else str(tally), both, settings=settings)))
-            rows.append(self.row(method, cells))
+        header += [f"{WON} against {board.info.recommended}"]
+        order = {} if overall is None else overall.mean_ranks
+        rows = [self._axis_row(method, rank, ranked) for method, rank in order.items()]
         return sortable_rows(header, rows) if rows else ""
+
+    def _axis_row(self, method: str, rank: float, ranked: Mapping[SettingKey, Ranking | None]) -> str:
+        board = self._board
+        cells = [self.opener(f"{rank:.2f}", [method], settings=ranked)]
+        for setting, here in ranked.items():
+            change = board.change(method, setting)
+            points = "–" if change is None else f"{100 * change:+.1f}"
+            text = "–" if here is None else f"{here.mean_ranks[method]:.1f}"
+            cells.append(self.opener(text, [method], settings=[setting]))
+            cells.append(self.opener(points, [method], settings=[setting, without(setting)]))
+        tally = board.tally(method, ranked)
+        both = [method, board.info.recommended] if tally else [method]
+        cells.append(self.opener("–" if tally is None else str(tally), both, settings=ranked))
+        return self.row(method, map(_td, cells))
 
     def not_first(self) -> str:
         """Return the cells in which another method has a higher mean than the recommended one, or it did not finish."""
-        header = ["data", "setting", "best", "by", "beyond chance", "its mean", "recommended", "methods ahead"]
-        return sortable_rows(header, self._not_first_rows())
+        texts, ours = ("setting", "best", "beyond chance"), self._board.info.recommended
+        header = ["data", *texts, "by", "its mean", f"mean of {ours}", "methods ahead"]
+        return sortable_rows(header, self._not_first_rows(), texts=texts)
 
     def _not_first_rows(self) -> Iterator[str]:
         board = self._board
@@ -171,18 +180,18 @@ class Tables:
             both = [best.method, board.info.recommended] if ours else [best.method]
             tuned = "" if ahead.data in board.ranked_data else " (tuned on)"
             where = [ahead.data], [ahead.setting]
+            verdict = _verdict(board.duel(ahead.data, ahead.setting, best.method))
+            texts = [escape(board.settings[ahead.setting]), escape(best.method), verdict]
             cells = [
-                escape(board.settings[ahead.setting]),
-                escape(best.method),
                 self.opener(_gap(best, ours, 100), both, *where),
-                _verdict(board.duel(ahead.data, ahead.setting, best.method)),
                 self.opener(result_text(measure, best.mean), [best.method], *where),
                 "did not finish"
                 if ours is None or ours.mean is None
                 else self.opener(result_text(measure, ours.mean), [ours.method], *where),
                 self.opener(str(len(ahead.cells)), [cell.method for cell in ahead.cells], *where),
             ]
-            yield f'<tr><th scope="row">{escape(ahead.data + tuned)}</th>{"".join(map(_td, cells))}</tr>'
+            shown = "".join([f"<td{TEXT}>{text}</td>" for text in texts] + [*map(_td, cells)])
+            yield f'<tr><th scope="row">{escape(ahead.data + tuned)}</th>{shown}</tr>'
 
     def costs(self) -> str:
         """Return regrets by data set, and times and memory."""

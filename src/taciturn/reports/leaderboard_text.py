@@ -5,8 +5,11 @@ from rich.table import Table
 from taciturn.experiments.recorder import Setting
 from taciturn.measures import Measure
 from taciturn.reports.cells import Cell, SettingKey
-from taciturn.reports.leaderboard import Leaderboard, Standing
+from taciturn.reports.leaderboard import Leaderboard
+from taciturn.reports.standings import Standing
 from taciturn.reports.tables import mark_down
+
+WON = "won\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}tied\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}lost"
 
 
 def rate_text(setting: SettingKey) -> str:
@@ -18,7 +21,7 @@ def standing_header(board: Leaderboard) -> list[str]:
     """Return the columns of the main table."""
     rates = [rate_text(setting) for setting in board.rate_rankings]
     results = [measure.axis for measure in board.ranked_measures]
-    against = f"won / tied / lost against {board.info.recommended}"
+    against = f"{WON} against {board.info.recommended}"
     return ["method", "library", "mean rank", *rates, against, *results, "ms a step", "MB"]
 
 

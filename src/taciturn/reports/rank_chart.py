@@ -5,7 +5,7 @@ from html import escape
 from taciturn.reports.charts import WIDTH, short
 from taciturn.reports.ranks import Ranking
 
-SIDE, AXIS, ROW, BAR = 190, 46, 18, 7
+SIDE, AXIS, ROW, BAR = 200, 46, 18, 7
 """Pixels: the room for labels at each side, the height of the axis, and the distances of labels and of bars."""
 
 
