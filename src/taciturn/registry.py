@@ -53,6 +53,7 @@ METHODS: dict[str, Method] = {
         {},
         "UCB over several graph views of a context, weighted by their observed accuracy",
         before={
+            "alpha": 4.0,
             "fourier": False,
             "residuals": False,
             "plain": False,

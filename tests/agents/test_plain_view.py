@@ -37,16 +37,18 @@ def test_scores_are_what_linucb_expects_after_corrections_and_withdrawals(seed):
 
 
 @pytest.mark.slow
-def test_it_tells_a_frequent_arm_where_contexts_say_nothing():
-    def right(seed, *, plain):
+def test_a_frequent_arm_is_found_where_contexts_say_nothing():
+    """It is right in 60 of 100 rounds; exploration that takes every context for news never settles for it."""
+
+    def right_late(seed):
         rng = np.random.default_rng(seed)
         y = rng.choice(6, 500, p=[0.6, 0.08, 0.08, 0.08, 0.08, 0.08])
         data = Dataset("noise", rng.normal(size=(500, 8)), y, list("abcdef"))
-        agent = taciturn.ViewUCB(arms=data.arms, seed=seed, plain=plain)
-        return taciturn.evaluate(agent, taciturn.Stream(data, missing=0.5, seed=seed), progress=False).accuracy
+        stream = taciturn.Stream(data, missing=0.5, seed=seed)
+        trace = taciturn.evaluate(taciturn.ViewUCB(arms=data.arms, seed=seed), stream, progress=False)
+        return trace.correct[250:].mean()
 
-    gains = [right(seed, plain=True) - right(seed, plain=False) for seed in range(4)]
-    assert np.mean(gains) > 0.02
+    assert np.mean([right_late(seed) for seed in range(4)]) > 0.5
 
 
 def test_where_several_arms_can_be_good_there_is_no_such_view():

@@ -242,7 +242,7 @@ class FourierRegression:
         return (self.features() @ self.unit_theta)[:, None]
 
 
-def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=4.0, ridge=0.5, soft_label_weight=0.3):  # noqa: PLR0915
+def run_viewucb(stream, seed, steps, hops, refit_growth, alpha=1.0, ridge=0.5, soft_label_weight=0.3):  # noqa: PLR0915
     """ViewUCB with the features of all views written out, in double precision. Return the chosen arms as indices.
 
     Only `ViewWeights`, which has tests of its own, is the library's.

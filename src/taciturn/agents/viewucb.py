@@ -53,8 +53,8 @@ PROVED, TRIAL = 200, 1.1
 tried again whenever decisions have doubled, until there are by this factor more; and they come back when the answers
 that told against them have been evicted."""
 
-ERRORS = 0.5
-"""Where expected rewards have standard errors, α of 1 is half of one."""
+ERRORS, TWO_ERRORS = 0.5, 4.0
+"""Where expected rewards have standard errors, α of 1 is half of one, and two of them are explored by default."""
 
 
 def max_width_of_widths(n_arms: int, entries: int) -> int:
@@ -90,7 +90,7 @@ class ViewUCB(BaseAgent):
     `IndependentWeights`, and ŷ = argmax_k (p_k + α/2 · ε_k).
 
     Arguments, beside those of `BaseAgent`:
-        alpha: how much to explore: the weight of the widths.
+        alpha: how much to explore: the weight α of the widths; None is 1, and 4 where several arms can be good.
         ridge: λ.
         hops: how far a view looks; there are hops + 1 views.
         neighbors: k of the nearest-neighbor graph, where no graph is given.
@@ -114,7 +114,7 @@ class ViewUCB(BaseAgent):
 
     tag = "viewucb"
 
-    alpha: float = 4.0
+    alpha: float | None = None
     ridge: float = 0.5
     hops: int = 3
     neighbors: int = 5
@@ -130,7 +130,8 @@ class ViewUCB(BaseAgent):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        check_number("alpha", self.alpha, 0, MAX_ALPHA)
+        if self.alpha is not None:
+            check_number("alpha", self.alpha, 0, MAX_ALPHA)
         check_number("ridge", self.ridge, 1e-6, MAX_RIDGE)
         check_number("hops", self.hops, 0, 8, whole=True)
         check_number("neighbors", self.neighbors, 1, 1000, whole=True)
@@ -203,6 +204,12 @@ class ViewUCB(BaseAgent):
         return ViewWeights(np.array(self._trust), exclusive=self.one_right_arm, adaptive=self.calibrated)
 
     @property
+    def _alpha(self) -> float:
+        if self.alpha is not None:
+            return self.alpha
+        return TWO_ERRORS if self._is_independent else 1.0
+
+    @property
     def _has_plain(self) -> bool:
         """Whether the regressions of the widths, which are without division by ‖θ‖, are a view; the last."""
         return self.plain and not self._is_independent
@@ -257,7 +264,7 @@ class ViewUCB(BaseAgent):
         if self._ridge is None:
             return self._scored(node, s, None)
         worth = 1.0 if self._answers is None else self._answers.exploration
-        means, widths = self._ridge.scores(self._unit[node], self.alpha * worth)
+        means, widths = self._ridge.scores(self._unit[node], self._alpha * worth)
         if self._has_plain:
             s = np.concatenate([s, means[None].astype(np.float32)])
         return self._scored(node, s, widths)
@@ -268,7 +275,7 @@ class ViewUCB(BaseAgent):
         np.clip(view_scores, -1.0, 1.0, out=view_scores)
         self._view_scores.data[node] = view_scores
         if widths is None:
-            widths = self.alpha * ERRORS * cast("IndependentWeights", self._view_weights).errors(view_scores)
+            widths = self._alpha * ERRORS * cast("IndependentWeights", self._view_weights).errors(view_scores)
         return self._view_weights.probabilities(view_scores), widths
 
     def _learn(self, example: Example) -> None:
