@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -251,13 +251,20 @@ def _factory(name: str) -> Any:
     except ModuleNotFoundError as error:
         if method.package is None:
             raise
-        raise TaciturnError(f"{name} needs {method.package}: {how_to_install('peers')}") from error
+        raise _needs_library(name, method.package) from error
+
+
+def _needs_library(name: str, package: str) -> TaciturnError:
+    return TaciturnError(f"{name} needs {package}: {how_to_install('peers')}")
 
 
 def library_version(name: str) -> dict[str, str]:
-    """Return the library that a peer is of, with its version; empty for all other methods."""
+    """Return the library that a peer is of, with its version; empty for other methods. Raise if it is not installed."""
     package = PEERS[name].package if name in PEERS else None
-    return {} if package is None else {package: version(package)}
+    try:
+        return {} if package is None else {package: version(package)}
+    except PackageNotFoundError:
+        raise _needs_library(name, str(package)) from None
 
 
 def is_import_path(name: str) -> bool:
