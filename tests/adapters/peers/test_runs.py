@@ -46,3 +46,11 @@ def test_an_experiment_with_a_peer_that_is_not_installed_is_one_line(monkeypatch
     monkeypatch.setattr(registry, "version", absent)
     with pytest.raises(TaciturnError, match=r"^vw-squarecb needs vowpalwabbit: pip install '\.\[peers\]'[^\n]*$"):
         expand(Experiment(datasets=[toy_data()], methods=["linucb", "vw-squarecb"], seeds=range(1)))
+
+
+def test_a_peer_whose_contexts_were_evicted_starts_afresh_at_a_restart(tmp_path):
+    """Vowpal Wabbit can be saved, unless it has learned what is no longer held: such runs failed."""
+    given = {"datasets": [toy_data()], "methods": ["vw-squarecb"], "seeds": range(1), "max_nodes": [16]}
+    whole, restarted = execute(expand(Experiment(**given, restart=["none", 0.5])), tmp_path)
+    assert [whole.error, restarted.error] == [None, None]
+    assert whole.accuracy != restarted.accuracy

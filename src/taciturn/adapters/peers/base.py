@@ -185,6 +185,11 @@ class Peer(BaseAgent):
 
     # Copies and files.
 
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether the library resumes exactly, and nothing that it learned has been evicted."""
+        return self.resumes and self._lifecycle.nothing_evicted
+
     def save(self, path: str | Path) -> None:
         """Write the agent to one file; `TaciturnError` where its library would not go on exactly as before."""
         self._require_resumes("saved")
