@@ -189,9 +189,11 @@ def method_named(name: str) -> Method:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """Return the error for a name that is not in a table: the known names, and the closest one."""
+    """Return the error for a name that is not in a table: the known names, and the closest one, or one of its kind."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1) or [
+        known for known in names if known.startswith(f"{name}-")
+    ]
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return UnknownName(f"unknown {kind} {name!r}{hint} (there are: {', '.join(names)})")
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from taciturn.errors import TaciturnError
-from taciturn.experiments.spec import read_spec
+from taciturn.errors import TaciturnError, UnknownName
+from taciturn.experiments.checks import toy_data
+from taciturn.experiments.spec import Experiment, expand, read_spec
 
 
 def test_a_file_can_have_a_cost_weight(tmp_path):
@@ -38,3 +39,13 @@ def test_wrong_keys_and_values_are_reported(tmp_path, text, message):
     with pytest.raises(TaciturnError, match=message) as error:
         read_spec(file)
     assert "\n" not in str(error.value)
+
+
+def runs_of(method):
+    return expand(Experiment(datasets=[toy_data()], methods=[method], seeds=range(1)))
+
+
+@pytest.mark.parametrize(("name", "found"), [("vw", "vw-bag"), ("cb", "cb-adaptive")])
+def test_a_library_for_a_method_is_answered_by_one_of_its_methods(name, found):
+    with pytest.raises(UnknownName, match=f"unknown method '{name}'; did you mean '{found}'"):
+        runs_of(name)
