@@ -4,7 +4,7 @@ import pytest
 
 from taciturn.errors import TaciturnError, UnknownName
 from taciturn.experiments.checks import toy_data
-from taciturn.experiments.spec import Experiment, expand, read_spec
+from taciturn.experiments.spec import AXES, Experiment, expand, read_spec
 
 
 def test_a_file_can_have_a_cost_weight(tmp_path):
@@ -39,6 +39,14 @@ def test_wrong_keys_and_values_are_reported(tmp_path, text, message):
     with pytest.raises(TaciturnError, match=message) as error:
         read_spec(file)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_an_axis_without_values_is_refused(axis):
+    """Such an experiment had no runs and ended with an empty table."""
+    given = {"datasets": [toy_data()], "methods": ["majority"], "seeds": range(1)}
+    with pytest.raises(TaciturnError, match=f"^{axis} is empty"):
+        expand(Experiment(**given | {axis: []}))
 
 
 def runs_of(method):

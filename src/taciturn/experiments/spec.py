@@ -72,6 +72,10 @@ class Experiment:
     cost_weight: float = 0.0
 
 
+AXES = ("datasets", "methods", "missing", "delay", "drift", "restart", "max_nodes", "seeds")
+"""Every combination of one of each is a run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunTask:
     """The part of a run that is sent to a worker process; the data set is referred to by its fingerprint."""
@@ -191,6 +195,9 @@ def expand(experiment: Experiment, *, on_left_out: Callable[[str], object] | Non
     reason; without it, or where no other runs are left, it raises.
     """
     check_number("cost_weight", experiment.cost_weight, 0, 1)
+    for name in AXES:
+        if not len(getattr(experiment, name)):
+            raise TaciturnError(f"{name} is empty, so that there is nothing to run; give at least one")
     by_fingerprint = {dataset.fingerprint: dataset for dataset in experiment.datasets}
     axes = product(
         by_fingerprint,
