@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from taciturn.contracts import Agent, Arm
 from taciturn.errors import TaciturnError, UnknownName, how_to_install
+from taciturn.validate import shown
 
 
 class Method(NamedTuple):
@@ -277,6 +279,17 @@ def is_import_path(name: str) -> bool:
 def is_command(name: str) -> bool:
     """Whether a method is a program, given as ``command:`` and its command line."""
     return name.startswith(COMMAND)
+
+
+def command_words(command: object) -> list[str]:
+    """Return a command as a list of words; raise where it has none, or a quotation is not closed."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError as error:
+        raise TaciturnError(f"command={shown(command)} is not allowed; {error}") from None
+    if not words:
+        raise TaciturnError(f"command={shown(command)} is not allowed; a program and its arguments are")
+    return words
 
 
 def import_agent(path: str) -> Any:

@@ -1,5 +1,7 @@
 """Experiments from TOML files."""
 
+from pathlib import Path
+
 import pytest
 
 from taciturn.errors import TaciturnError, UnknownName
@@ -51,6 +53,31 @@ def test_an_axis_without_values_is_refused(axis):
 
 def runs_of(method):
     return expand(Experiment(datasets=[toy_data()], methods=[method], seeds=range(1)))
+
+
+def test_a_command_with_an_open_quotation_is_refused_before_anything_runs():
+    with pytest.raises(TaciturnError, match="No closing quotation"):
+        runs_of("command:sh 'mine")
+
+
+def test_a_script_within_a_command_is_part_of_what_its_runs_are_known_by():
+    """Words that are too long to be the name of a file raised an OSError."""
+    ids = {run.id for length in (300, 301) for run in runs_of(f"command:sh -c 'echo {'x' * length}'")}
+    assert len(ids) == 2
+
+
+def test_a_file_of_a_command_that_cannot_be_read_is_one_line(tmp_path, monkeypatch):
+    file = tmp_path / "mine.sh"
+    file.write_text("")
+    runs = runs_of(f"command:sh {file}")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched, pytest.raises(TaciturnError, match=r"cannot read .*mine\.sh.* denied$"):
+        patched.setattr(Path, "open", refuse)
+        runs_of(f"command:sh {file}")
+    assert runs_of(f"command:sh {file}")[0].id == runs[0].id
 
 
 @pytest.mark.parametrize(("name", "found"), [("vw", "vw-bag"), ("cb", "cb-adaptive")])
