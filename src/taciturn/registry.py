@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from taciturn.contracts import Agent, Arm
 from taciturn.errors import TaciturnError, UnknownName, how_to_install
+from taciturn.validate import shown
 
 
 class Method(NamedTuple):
@@ -198,9 +200,11 @@ def method_named(name: str) -> Method:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """Return the error for a name that is not in a table: the known names, and the closest one."""
+    """Return the error for a name that is not in a table: the known names, and the closest one, or one of its kind."""
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1) or [
+        known for known in names if known.startswith(f"{name}-")
+    ]
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return UnknownName(f"unknown {kind} {name!r}{hint} (there are: {', '.join(names)})")
 
@@ -260,13 +264,20 @@ def _factory(name: str) -> Any:
     except ModuleNotFoundError as error:
         if name not in PEERS:
             raise
-        raise TaciturnError(f"{name} needs {method.package}: {how_to_install('peers')}") from error
+        raise _needs_library(name, method.package) from error
+
+
+def _needs_library(name: str, package: str) -> TaciturnError:
+    return TaciturnError(f"{name} needs {package}: {how_to_install('peers')}")
 
 
 def library_version(name: str) -> dict[str, str]:
-    """Return the library that a peer is of, with its version; empty for all other methods."""
+    """Return the library that a peer is of, with its version; empty for other methods. Raise if it is not installed."""
     package = PEERS[name].package if name in PEERS else None
-    return {} if package is None else {package: version(package)}
+    try:
+        return {} if package is None else {package: version(package)}
+    except PackageNotFoundError:
+        raise _needs_library(name, str(package)) from None
 
 
 def library_of(name: str) -> str:
@@ -293,6 +304,17 @@ def is_import_path(name: str) -> bool:
 def is_command(name: str) -> bool:
     """Whether a method is a program, given as ``command:`` and its command line."""
     return name.startswith(COMMAND)
+
+
+def command_words(command: object) -> list[str]:
+    """Return a command as a list of words; raise where it has none, or a quotation is not closed."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError as error:
+        raise TaciturnError(f"command={shown(command)} is not allowed; {error}") from None
+    if not words:
+        raise TaciturnError(f"command={shown(command)} is not allowed; a program and its arguments are")
+    return words
 
 
 def import_agent(path: str) -> Any:

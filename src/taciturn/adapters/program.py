@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import shlex
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from taciturn.contracts import Arm, Context, Decision
 from taciturn.errors import ProgramFailed, TaciturnError
 from taciturn.features.containers import all_contexts
 from taciturn.features.json_form import json_context
+from taciturn.registry import command_words
 from taciturn.validate import LARGEST, check_number, shown, undirected_edges
 
 A_DAY = 86400.0
@@ -57,7 +57,7 @@ class Program:
         self.arm_names = arm_names(self.arms)
         """The arms by name, in the order of a decision's scores."""
         self._indices: dict[Any, int] = {_said(name): k for k, name in enumerate(self.arm_names)}
-        self._words = _words(self.command)
+        self._words = command_words(self.command)
         self._running: LineProgram | None = None
         self._next_id = 0
 
@@ -137,17 +137,6 @@ class Program:
         if not 0.0 < propensity <= 1.0:
             raise self._program.failed(f"has the propensity {propensity:g}; more than 0 and at most 1 is needed")
         return Decision(self._next_id, self.arm_names[self._indices[arm]], scores, np.zeros(count), propensity)
-
-
-def _words(command: object) -> list[str]:
-    """Return a command as a list of words."""
-    try:
-        words = shlex.split(command) if isinstance(command, str) else []
-    except ValueError as error:
-        raise TaciturnError(f"command={shown(command)} is not allowed; {error}") from None
-    if not words:
-        raise TaciturnError(f"command={shown(command)} is not allowed; a program and its arguments are")
-    return words
 
 
 def _said(name: Arm) -> Any:

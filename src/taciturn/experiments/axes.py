@@ -45,11 +45,11 @@ def restarted(agents: list[Agent], anew: Callable[[], Agent] | None) -> tuple[Ag
     """Return the agent that goes on for the only one in a list, which is saved and dropped, and whether it resumes it.
 
     Agents on `BaseAgent` are read from the file as `taciturn.load` does, others by a class method `load(path)`. For an
-    agent that has no `save`, or whose `resumes` is False, `anew` makes a fresh one. Memory never holds both, unless
-    somebody else holds the old one.
+    agent that has no `save`, or whose `can_be_saved` is False, `anew` makes a fresh one. Memory never holds both,
+    unless somebody else holds the old one.
     """
     kind: Any = type(agents[0])
-    if not hasattr(kind, "save") or not getattr(kind, "resumes", True):  # peers refuse to be saved
+    if not hasattr(kind, "save") or not getattr(agents[0], "can_be_saved", True):  # as of most peers
         if anew is None:
             raise TaciturnError(f"a {kind.__name__} cannot be saved; for a restart, anew=… has to make a fresh one")
         agents.clear()

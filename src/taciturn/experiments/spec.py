@@ -2,7 +2,6 @@
 
 import hashlib
 import inspect
-import shlex
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -23,6 +22,7 @@ from taciturn.registry import (
     COMMAND,
     METHODS,
     PROGRAM,
+    command_words,
     import_agent,
     is_command,
     is_import_path,
@@ -70,6 +70,10 @@ class Experiment:
     params: dict[str, Any] = field(default_factory=dict)
     steps: int | None = None
     cost_weight: float = 0.0
+
+
+AXES = ("datasets", "methods", "missing", "delay", "drift", "restart", "max_nodes", "seeds")
+"""Every combination of one of each is a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,13 +178,29 @@ def _source_hash(method: str) -> str | None:
     That is the file of an import path; of a program, the files that its command names.
     """
     if is_command(method):
-        words = shlex.split(method.removeprefix(COMMAND))
-        files = [(word, Path(word).read_bytes()) for word in words if Path(word).is_file()]
+        words = command_words(method.removeprefix(COMMAND))
+        files = [(word, _file_hash(word)) for word in words if _is_file(word)]
         return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
     if not is_import_path(method):
         return None
     source = inspect.getsourcefile(import_agent(method))
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except OSError:  # too long for a path: a script within the command
+        return False
+
+
+def _file_hash(name: str) -> str:
+    """Return a hash of a file, which may be large."""
+    try:
+        with Path(name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise TaciturnError(f"cannot read {name}, which a command names: {error.strerror}") from None
 
 
 def expand(experiment: Experiment, *, on_left_out: Callable[[str], object] | None = None) -> list[Run]:
@@ -191,6 +211,9 @@ def expand(experiment: Experiment, *, on_left_out: Callable[[str], object] | Non
     reason; without it, or where no other runs are left, it raises.
     """
     check_number("cost_weight", experiment.cost_weight, 0, 1)
+    for name in AXES:
+        if not len(getattr(experiment, name)):
+            raise TaciturnError(f"{name} is empty, so that there is nothing to run; give at least one")
     by_fingerprint = {dataset.fingerprint: dataset for dataset in experiment.datasets}
     axes = product(
         by_fingerprint,

@@ -143,6 +143,31 @@ def test_a_blank_is_a_context_and_an_infinite_number_is_refused(name):
     assert agent.decide(ROWS[9]).arm in ARMS
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_contexts_of_zeros_are_learned(name):
+    """River failed where the first context that an arm learned had no entries."""
+    agent = taciturn.make(name, arms=ARMS, scaling="none", **small(name))
+    for step in range(6):
+        agent.feedback(agent.decide(np.zeros(len(ROWS[0]))).id, step % 2)
+    assert agent.decide(ROWS[9]).arm in ARMS
+
+
+def test_a_library_that_fails_is_one_line_and_what_it_was_to_learn_is_kept():
+    """Of numbers that are too large MABWiser raises a LinAlgError; what waited to be learned was lost."""
+    agent = started("mabwiser-lints", scaling="none")
+    agent.feedback(agent.decide(ROWS[9]).id, 1)
+    agent._held.library.learn = None  # cannot be called
+    with pytest.raises(TaciturnError, match=r"^mabwiser cannot learn \(TypeError: [^\n]*$"):
+        agent.decide(ROWS[10])
+    assert agent.next_id == 11, "the decision was not made, but its id is used up"
+    agent.decide(ROWS[10])
+    assert agent._held.library._learned == len(agent._events(agent._all_examples()).arms)
+    large = started("mabwiser-lints", scaling="none")
+    with pytest.raises(TaciturnError, match=r"^mabwiser cannot .* \(LinAlgError"):
+        for row in np.random.default_rng(0).normal(0, 1e10, (20, len(ROWS[0]))):
+            large.feedback(large.decide(row).id, 1)
+
+
 def test_a_copied_arm_is_told_what_the_other_was_and_no_more():
     agent = started("mabwiser-linucb", all_arms=False)
     agent.add_arm("twin", like="left")

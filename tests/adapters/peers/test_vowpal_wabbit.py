@@ -15,6 +15,9 @@ ROWS = list(toy_data().X.toarray())
     [
         ({"options": "--squarecb -f model"}, "-f is none of"),
         ({"options": "--squarecb --extra_metrics=file"}, "--extra_metrics=file is none of"),
+        ({"options": "--squarecb notes.txt"}, "notes.txt is not a number"),
+        ({"options": "--squarecb --gamma_scale=notes.txt"}, "notes.txt is not a number"),
+        ({"options": "--squarecb --gamma_scale '1"}, "'1 is not a number"),
         ({"options": 3}, "text as on Vowpal Wabbit's command line is"),
         ({"cb_type": "mrt"}, "cb_type='mrt' is not allowed"),
         ({"interactions": "sx"}, "the letters s and a are"),
@@ -57,3 +60,13 @@ def test_more_features_and_arms_have_more_weights():
     assert agent._bits(100, 10_000) == 22
     assert agent._bits(10_000, 100_000) == 24
     assert agent.memory_estimate(10_000, arms=100) > 16 * 2**22
+
+
+def test_numbers_below_single_precision_count_as_zeros():
+    """Vowpal Wabbit reads 1e-160 as NaN."""
+    tiny, zeros = (taciturn.make("vw-squarecb", arms=ARMS, scaling="none", seed=0) for _ in range(2))
+    for row in ROWS[:30]:
+        decisions = tiny.decide([1.0, *1e-160 * row]), zeros.decide([1.0, *0.0 * row])
+        np.testing.assert_array_equal(decisions[0].scores, decisions[1].scores)
+        for agent, decision in zip((tiny, zeros), decisions, strict=True):
+            agent.feedback(decision.id, float(decision.arm == "left"))

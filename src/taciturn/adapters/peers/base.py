@@ -7,7 +7,8 @@ them once.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -99,7 +100,9 @@ class Peer(BaseAgent):
 
     def _score(self, node: int) -> Scores:
         with one_thread():
-            scores = self._library().scores(self._contexts.matrix(node, node + 1))
+            library = self._library()
+            with self._failing("score the context"):
+                scores = library.scores(self._contexts.matrix(node, node + 1))
         return np.asarray(scores, np.float64), np.zeros(len(self._arm_names))
 
     def _learn(self, example: Example) -> None:
@@ -122,8 +125,28 @@ class Peer(BaseAgent):
             examples = self._all_examples() if held.stale or self.refitted else held.waiting
             held.stale, held.waiting = False, []
             if examples:
-                held.library.learn(self._events(examples))
+                self._have_learn(held.library, self._events(examples))
         return held.library
+
+    def _have_learn(self, library: Library, events: Events) -> None:
+        """Have a library learn events; where it fails, a new one is to learn everything, so that none is lost."""
+        try:
+            with self._failing("learn"):
+                library.learn(events)
+        except BaseException:
+            self._held.discard()
+            raise
+
+    @contextmanager
+    def _failing(self, task: str) -> Iterator[None]:
+        """Turn what a library raises into one line."""
+        try:
+            yield
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise TaciturnError(
+                f"{self.package} cannot {task} ({reason}); very large numbers are the usual cause"
+            ) from error
 
     def _all_examples(self) -> list[Example]:
         """All that is held and learned, in the order of learning."""
@@ -161,6 +184,11 @@ class Peer(BaseAgent):
         return (arm, 1.0) if self._policy.deterministic else self._policy.sample(bounds, arm)
 
     # Copies and files.
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether the library resumes exactly, and nothing that it learned has been evicted."""
+        return self.resumes and self._lifecycle.nothing_evicted
 
     def save(self, path: str | Path) -> None:
         """Write the agent to one file; `TaciturnError` where its library would not go on exactly as before."""

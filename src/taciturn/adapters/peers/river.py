@@ -22,10 +22,11 @@ class Disjoint:
         self._asked: dict[int, float] = {}
 
     def learn(self, events: Events) -> None:
-        """One update for each event."""
+        """One update for each event; of a context without entries there is nothing to learn, and river fails."""
         rest = (part.tolist() for part in (events.arms, events.rewards))
         for features, arm, reward in zip(named_rows(events.rows), *rest, strict=True):
-            self._bandit.update(arm, features, reward)
+            if features:
+                self._bandit.update(arm, features, reward)
 
     def scores(self, row: sp.csr_matrix) -> NDArray[np.float64]:
         """1 for the arm that it pulls and 0 for others (K,): it tells no more."""

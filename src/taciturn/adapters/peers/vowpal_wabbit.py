@@ -1,6 +1,6 @@
 """Contextual bandits of Vowpal Wabbit."""
 
-import shlex
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +27,8 @@ MIN_BITS, MAX_BITS = 18, 24
 
 COSTS = "--cb_min_cost -1 --cb_max_cost 0"
 """The range of −reward, which intervals of confidence are computed in; by default it is that of costs from 0 to 1."""
+
+SMALLEST = float(np.finfo(np.float32).tiny)
 
 WEIGHT_BYTES = 16
 """A weight, its sum of squared gradients, its scale, and one that is spare, in single precision."""
@@ -57,8 +59,31 @@ class Adf:
 
 
 def _shared_line(features: dict[int, float]) -> str:
-    """A context as text; a feature whose name is a number is not hashed, so that none of them collide."""
-    return "shared |s " + " ".join([f"{name}:{value:.9g}" for name, value in features.items()])
+    """A context as text; a feature whose name is a number is not hashed, so that none of them collide.
+
+    What is 0 in single precision is left out: an exponent below that is read as NaN.
+    """
+    told = [f"{name}:{value:.9g}" for name, value in features.items() if abs(value) > SMALLEST]
+    return "shared |s " + " ".join(told)
+
+
+def _check_options(options: object) -> None:
+    """Raise unless options are those of `OPTIONS`, with numbers: any other word would be a file."""
+    if not isinstance(options, str):
+        raise TaciturnError(f"options={options!r} is not allowed; a text as on Vowpal Wabbit's command line is")
+    for word in options.split():
+        name, _, value = word.lstrip("-").partition("=") if word.startswith("-") else ("", "", word)
+        if name and name not in OPTIONS:
+            raise TaciturnError(f"options={options!r} is not allowed: {word} is none of {sorted(OPTIONS)}")
+        if value and not _is_number(value):
+            raise TaciturnError(f"options={options!r} is not allowed: {value} is not a number")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 @dataclass(kw_only=True, eq=False)
@@ -89,14 +114,7 @@ class VowpalWabbit(Peer):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        if not isinstance(self.options, str):
-            raise TaciturnError(
-                f"options={self.options!r} is not allowed; a text as on Vowpal Wabbit's command line is"
-            )
-        for word in shlex.split(self.options):
-            name = word.lstrip("-").partition("=")[0]
-            if word.startswith("-") and name not in OPTIONS:
-                raise TaciturnError(f"options={self.options!r} is not allowed: {word} is none of {sorted(OPTIONS)}")
+        _check_options(self.options)
         check_choice("cb_type", self.cb_type, ("mtr", "dr", "ips", "dm"))
         if not isinstance(self.interactions, str) or not self.interactions or set(self.interactions) - set("sa"):
             raise TaciturnError(f"interactions={self.interactions!r} is not allowed; the letters s and a are")
@@ -110,7 +128,7 @@ class VowpalWabbit(Peer):
 
     def _new_library(self, n_arms: int, n_features: int) -> Adf:
         chosen = f"--cb_explore_adf {self.options} --cb_type {self.cb_type} --interactions {self.interactions}"
-        if {"--squarecb", "--regcb", "--regcbopt"} & set(shlex.split(self.options)):  # others do not know them
+        if {"--squarecb", "--regcb", "--regcbopt"} & set(self.options.split()):  # others do not know them
             chosen += f" {COSTS}"
         bits, seed = self._bits(n_arms, n_features), library_seed(self.seed)
         return Adf(f"{chosen} --noconstant -b {bits} --random_seed {seed} --quiet", n_arms)
