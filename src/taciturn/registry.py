@@ -148,10 +148,14 @@ def _mabwiser(kind: str, about: str, **params: Any) -> Method:
     return Method(target, params, f"MABWiser: {about}", package="mabwiser")
 
 
+ZERO = "-zero"
+"""How the name of a peer ends that learns a reward of 0 in silence."""
+
+
 def _with_zeros(peers: dict[str, Method]) -> dict[str, Method]:
     """Each peer as its users have it, skipping silence, and once more with a reward of 0 in its place."""
     zeros = {
-        f"{name}-zero": peer._replace(params=peer.params | {"silence": 0.0}, about=f"{name}; silence counts as 0")
+        f"{name}{ZERO}": peer._replace(params=peer.params | {"silence": 0.0}, about=f"{name}; silence counts as 0")
         for name, peer in peers.items()
     }
     return peers | zeros
@@ -264,27 +268,19 @@ def _factory(name: str) -> Any:
     except ModuleNotFoundError as error:
         if name not in PEERS:
             raise
-        raise _needs_library(name, method.package) from error
+        raise _needs_library(name) from error
 
 
-def _needs_library(name: str, package: str) -> TaciturnError:
-    return TaciturnError(f"{name} needs {package}: {how_to_install('peers')}")
+def _needs_library(name: str) -> TaciturnError:
+    return TaciturnError(f"{name} needs {PEERS[name].package}: {how_to_install('peers')}")
 
 
 def library_version(name: str) -> dict[str, str]:
     """Return the library that a peer is of, with its version; empty for other methods. Raise if it is not installed."""
     package = PEERS[name].package if name in PEERS else None
-    try:
-        return {} if package is None else {package: version(package)}
-    except PackageNotFoundError:
-        raise _needs_library(name, str(package)) from None
-
-
-def library_of(name: str) -> str:
-    """Return the library that a method is of: "taciturn", that of a peer or reference, or "yours" for other names."""
-    if name not in METHODS and name not in PEERS:
-        return "yours"
-    return method_named(name).package or "taciturn"
+    if missing_library(name) is not None:
+        raise _needs_library(name)
+    return {} if package is None else {package: version(package)}
 
 
 def missing_library(name: str) -> str | None:
@@ -294,6 +290,18 @@ def missing_library(name: str) -> str | None:
         return None if package is None or version(package) else package
     except PackageNotFoundError:
         return package
+
+
+def library_of(name: str) -> str:
+    """Return the library that a method is of: "taciturn", that of a peer or reference, or "yours" for other names."""
+    if name not in METHODS and name not in PEERS:
+        return "yours"
+    return method_named(name).package or "taciturn"
+
+
+def peer_of_zeros(name: str) -> str | None:
+    """Return the peer that skips silence where this one counts it as 0; None for all other methods."""
+    return name.removesuffix(ZERO) if name in PEERS and name.endswith(ZERO) else None
 
 
 def is_import_path(name: str) -> bool:

@@ -21,6 +21,7 @@ from taciturn.reports.duels import Duels, means_p, seeds_p, sign_p
 from taciturn.reports.leaderboard import read_leaderboard
 from taciturn.reports.leaderboard_figure import draw_leaderboard
 from taciturn.reports.leaderboard_page import write_leaderboard
+from taciturn.reports.leaderboard_tables import Tables
 
 RATES = (0.0, 0.5, 0.9)
 EVIL = "my.module:<script>alert(1)</script>{{body}}"
@@ -198,6 +199,32 @@ def test_a_cell_with_a_failed_run_is_last_and_keeps_the_mean_of_the_others(tmp_p
     assert "failed or left out in 1 cells, ranked last there" in html
 
 
+def test_peers_with_zeros_are_compared_with_themselves_and_not_ranked(tmp_path):
+    results = {"vw-bag": (0.6, 0.4), "vw-bag-zero": (0.5, 0.1), "vw-cover": (0.9, 0.2), "viewucb": (0.8, 0.7)}
+    records = [
+        invented(method, data, missing, result=result + shift)
+        for method, of_rates in results.items()
+        for missing, result in zip(("mcar:0.5", "mcar:0.9"), of_rates, strict=True)
+        for data, shift in (("one", 0.0), ("two", 0.05))
+    ]
+    records += [invented("vw-bag-zero", "tuned", result=0.9), invented("vw-cover-zero", "two", "mcar:0.5", result=None)]
+    write_runs(tmp_path, records)
+    write_info(tmp_path, BakeoffInfo(tuned_on=["tuned"]))
+    board = read_leaderboard(tmp_path)
+    assert set(board.methods) == {"vw-bag", "vw-cover", "viewucb"}
+    assert board.apart["vw-bag-zero"].startswith("it counts silence as 0")
+    half = next(setting for setting in board.silence if setting[0] == "mcar:0.5")
+    pairs = board.zero_pairs("vw-bag-zero", half)
+    assert [(one.method, two.method, one.data) for one, two in pairs] == [
+        ("vw-bag", "vw-bag-zero", "one"),
+        ("vw-bag", "vw-bag-zero", "two"),
+    ]
+    assert board.zero_pairs("vw-cover-zero", half) == [], "its run failed"
+    cells = [re.sub("<.*?>", "", cell) for cell in re.findall("<td.*?</td>", Tables(board).zeros())]
+    assert cells[:8] == ["62.5", "52.5", "-10.0", "0 / 0 / 2", "42.5", "12.5", "-30.0", "0 / 0 / 2"]
+    assert "Zeros</h3>" in write_leaderboard(tmp_path)[0].read_text(encoding="utf-8")
+
+
 def test_settings_are_on_one_axis_and_have_one_without_it():
     alone = ("mcar:0.9", "fixed:0.0", "none:0.0", None, None)
     changed = {
@@ -343,7 +370,7 @@ def test_the_json_agrees_with_the_page_and_the_markdown(folder):
     }
     assert content["left_out"]["cb-bootstrapped"] == {"cora": "<i>too slow</i>"}
     rows = html_rows(html, "Leaderboard")
-    assert len(rows) == len(content["overall"]) == 15
+    assert len(rows) == len(content["overall"]) == 14  # without the one of zeros and the one that is told
     markdown = (folder / "leaderboard.md").read_text(encoding="utf-8").splitlines()[2:]
     for row, line, overall in zip(rows, markdown, content["overall"], strict=True):
         tally = overall["against_recommended"]
@@ -361,10 +388,10 @@ def test_the_json_agrees_with_the_page_and_the_markdown(folder):
         ]
         assert row[2:] == expected
         assert line == f"| {overall['method']} | {library_of(overall['method'])} | {' | '.join(expected)} |"
-    assert [len(ranked["mean_ranks"]) for ranked in content["ranks"]] == [15, 15, 15]
+    assert [len(ranked["mean_ranks"]) for ranked in content["ranks"]] == [14, 14, 14]
     assert all(ranked["data_sets"] == 4 and ranked["critical_difference"] > 0 for ranked in content["ranks"])
     apart = {method["name"] for method in content["methods"] if "not_ranked" in method}
-    assert apart == {"oracle-full", "cb-bootstrapped"}
+    assert apart == {"oracle-full", "cb-bootstrapped", "vw-bag-zero"}
     assert {data["name"]: data["ranked"] for data in content["data"]}["digits"] is False
 
 

@@ -74,17 +74,13 @@ def bakeoff(
     if quick and full:
         raise TaciturnError("--quick and --full are two sizes; give one of them")
     given = baking.read_bakeoff(spec_file)
-    size = "quick" if quick else "full" if full else "default"
-    own = {"data": split(data), "seeds": seeds, "steps": steps, "label": label}
-    own |= {"edges": None if edges is None else str(edges), "methods": split(methods)}
-    changed: dict[str, Any] = {key: value for key, value in own.items() if value is not None}
-    blocks = {name: dataclasses.replace(block, **changed) for name, block in given.blocks(size).items()}
-    if agent is not None:
-        added = with_agent(agent, []) or []
-        blocks = {name: dataclasses.replace(block, methods=[*block.methods, *added]) for name, block in blocks.items()}
+    size: bakeoff_info.Size = "quick" if quick else "full" if full else "default"
+    flags = {"data": split(data), "methods": split(methods), "seeds": seeds, "steps": steps, "label": label}
+    flags["edges"] = None if edges is None else str(edges)
+    changed = {key: value for key, value in flags.items() if value is not None}
     is_own = spec_file is not None or bool(changed)
     planner = baking.Planner(given, _Loader(fetch=fetch), print_left_out)
-    plan = planner.plan("own" if is_own else size, blocks)
+    plan = planner.plan("own" if is_own else size, _blocks(given.blocks(size), changed, with_agent(agent, []) or []))
     out_folder.mkdir(parents=True, exist_ok=True)
     bakeoff_info.write_info(out_folder, plan.info)
     options: dict[str, Any] = {"engine": engine or ("ray" if full else "local"), "address": address}
@@ -95,6 +91,12 @@ def bakeoff(
         raise
     _write(out_folder, as_json=as_json)
     report_failures(records)
+
+
+def _blocks(blocks: "dict[str, spec.Spec]", changed: dict[str, Any], added: list[str]) -> "dict[str, spec.Spec]":
+    """Return the blocks with what flags say in place of what the file says, and with methods added."""
+    replaced = {name: dataclasses.replace(block, **changed) for name, block in blocks.items()}
+    return {name: dataclasses.replace(block, methods=[*block.methods, *added]) for name, block in replaced.items()}
 
 
 class _Loader:

@@ -10,7 +10,7 @@ import msgspec
 
 from taciturn.contracts import Dataset
 from taciturn.errors import DataUnavailable, TaciturnError, how_to_install
-from taciturn.experiments.bakeoff_info import BakeoffInfo
+from taciturn.experiments.bakeoff_info import BakeoffInfo, Size
 from taciturn.experiments.spec import Run, Spec, expand, experiment_of, read_toml, spec_values
 from taciturn.registry import missing_library, unknown_name
 
@@ -109,7 +109,7 @@ class Planner:
         self._loaded: dict[str, Dataset | None] = {}
         self._told: set[str] = set()
 
-    def plan(self, size: str, blocks: dict[str, Spec]) -> Plan:
+    def plan(self, size: Size, blocks: dict[str, Spec]) -> Plan:
         """Return the runs of some blocks, the first seed of all before the second, so that a part of them says much."""
         reasons = self._bakeoff.reasons()
         runs = {run.id: run for block in blocks.values() for run in self._expand(block)}

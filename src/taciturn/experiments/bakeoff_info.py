@@ -10,6 +10,8 @@ from taciturn.system import atomic_write
 
 INFO = "bakeoff.json"
 
+Size = Literal["quick", "default", "full", "own"]
+
 
 class BakeoffInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the runs of a bake-off do not say themselves.
@@ -19,7 +21,7 @@ class BakeoffInfo(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     title: str = "The silence bake-off"
-    size: Literal["quick", "default", "full", "own"] = "own"
+    size: Size = "own"
     tuned_on: list[str] = []
     recommended: str = "viewucb"
     left_out: dict[str, dict[str, str]] = {}

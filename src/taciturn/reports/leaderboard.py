@@ -10,7 +10,7 @@ import numpy as np
 from taciturn.experiments.bakeoff_info import BakeoffInfo, read_info
 from taciturn.experiments.recorder import RunRecord, latest_runs
 from taciturn.measures import REWARD, RIGHT, Measure, measure_of
-from taciturn.registry import library_of
+from taciturn.registry import library_of, peer_of_zeros
 from taciturn.reports.cells import (
     Cell,
     SettingKey,
@@ -83,6 +83,8 @@ class Leaderboard:
     def _why_apart(self, method: str) -> str:
         if method == TOLD:
             return "it is told the right arm after every decision"
+        if peer_of_zeros(method):
+            return "it counts silence as 0: see the table of zeros"
         runs = [record for record in self.runs if record.method == method]
         if not runs:
             return "it was left out"
@@ -91,14 +93,17 @@ class Leaderboard:
         return "it finished no run on a ranked data set with rewards missing at random and nothing else changed"
 
     def entered(self, settings: Iterable[SettingKey]) -> list[str]:
-        """The methods, by name, that finished a ranked data set in one of some settings; without `TOLD`."""
+        """The methods, by name, that finished a ranked data set in one of some settings.
+
+        Without `TOLD`, and without peers that count silence as 0, which are compared with themselves without it.
+        """
         wanted = set(settings)
         found = {
             method
             for (data, setting, method), cell in self.cells.items()
             if setting in wanted and data in self.ranked_data and cell.finished and method != TOLD
         }
-        return sorted(found)
+        return sorted(method for method in found if not peer_of_zeros(method))
 
     def blocks(self, settings: Iterable[SettingKey]) -> list[tuple[str, SettingKey]]:
         """The ranked data sets and settings in which a method that is not told finished."""
@@ -161,9 +166,7 @@ class Leaderboard:
 
     def tally(self, method: str, settings: Iterable[SettingKey]) -> Tally | None:
         """Count a method's cells against the recommended one's; None where there is none to compare."""
-        found = [self.duel(data, setting, method) for data, setting in self.blocks(settings)]
-        outcomes = [duel.outcome for duel in found if duel is not None]
-        return Tally(outcomes.count(1), outcomes.count(0), outcomes.count(-1)) if outcomes else None
+        return Tally.of(self.duel(data, setting, method) for data, setting in self.blocks(settings))
 
     def ranked_cells(self, method: str, settings: Iterable[SettingKey]) -> list[Cell]:
         """The cells of a method on ranked data sets in some settings."""
@@ -203,6 +206,14 @@ class Leaderboard:
             if (alone := self.cells.get((cell.data, without(setting), method)))
         ]
         return mean_of(there - alone for there, alone in pairs if there is not None and alone is not None)
+
+    def zero_pairs(self, method: str, setting: SettingKey) -> list[tuple[Cell, Cell]]:
+        """Return the finished cells of a peer without and with zeros in place of silence, on ranked data sets."""
+        pairs = [
+            (self.cells.get((cell.data, setting, peer_of_zeros(method) or method)), cell)
+            for cell in self.ranked_cells(method, [setting])
+        ]
+        return [(skipping, cell) for skipping, cell in pairs if skipping and skipping.finished and cell.finished]
 
     def constant_arm(self, data: str, setting: SettingKey) -> tuple[str, float | None]:
         """The arm that is best if always chosen, and its mean over seeds."""

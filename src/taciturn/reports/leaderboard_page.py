@@ -177,6 +177,9 @@ def _axes(board: Leaderboard, tables: Tables) -> Iterator[str]:
         "restart": "Agents that are saved and loaded on the way, or start afresh where they cannot be saved",
         "several at once": "Several of these at once",
     }
+    if zeros := tables.zeros():
+        text = "Peers that count silence as 0, as many users do, beside the same that skip it: means over ranked data"
+        yield f"<details><summary><h3>Zeros</h3> <span class='soft'>{text}</span></summary>{zeros}</details>"
     for axis in AXES[1:]:
         if board.on_axis(axis):
             table = tables.axis(axis) or "<p>No run on a data set that counts was finished.</p>"

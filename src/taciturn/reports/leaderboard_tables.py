@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
+from taciturn.registry import peer_of_zeros
 from taciturn.reports.cells import Cell, SettingKey, mean_of, peak_mb, step_milliseconds, without
 from taciturn.reports.document import TEXT, sortable_rows
 from taciturn.reports.duels import Duel
@@ -17,7 +18,7 @@ from taciturn.reports.leaderboard_text import (
     standing_texts,
 )
 from taciturn.reports.ranks import Ranking
-from taciturn.reports.standings import Standing
+from taciturn.reports.standings import Standing, Tally
 
 SHADES = 5
 """Ranks are shaded in so many steps."""
@@ -164,6 +165,32 @@ class Tables:
         both = [method, board.info.recommended] if tally else [method]
         cells.append(self.opener("–" if tally is None else str(tally), both, settings=ranked))
         return self.row(method, map(_td, cells))
+
+    def zeros(self) -> str:
+        """Return the table of peers that count silence as 0: their means beside those of the same without it."""
+        board = self._board
+        peers = {method: peer for method in board.all_methods if (peer := peer_of_zeros(method))}
+        rates = [setting for setting in board.silence if any(board.zero_pairs(method, setting) for method in peers)]
+        if not rates:
+            return ""
+        header = ["method"]
+        for setting in rates:
+            header += [f"{rate_text(setting)}: skipped", "as 0", "change", WON]
+        return sortable_rows(header, (self._zeros_row(method, peer, rates) for method, peer in peers.items()))
+
+    def _zeros_row(self, method: str, peer: str, rates: Sequence[SettingKey]) -> str:
+        board, cells = self._board, []
+        for setting in rates:
+            pairs = board.zero_pairs(method, setting)
+            means = [mean_of(cell.mean for cell in column) for column in zip(*pairs, strict=True)] or [None, None]
+            gap = "–" if None in means else f"{100 * (means[1] - means[0]):+.1f}"  # type: ignore[operator]
+            data = [cell.data for _, cell in pairs]
+            shown = [*(number_text(None if mean is None else 100 * mean, 1) for mean in means), gap]
+            tally = Tally.of(board.duels.compare(zeros.finished, skipping.finished) for skipping, zeros in pairs)
+            shown.append("–" if tally is None else str(tally))
+            methods = [peer], [method], [peer, method], [peer, method]
+            cells += [self.opener(text, of, data, [setting]) for text, of in zip(shown, methods, strict=True)]
+        return self.row(peer, map(_td, cells))
 
     def not_first(self) -> str:
         """Return the cells in which another method has a higher mean than the recommended one, or it did not finish."""

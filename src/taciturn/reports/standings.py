@@ -1,17 +1,25 @@
 """What a leaderboard says of a method: its row of the main table, its comparisons, and where it is ahead."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Self
 
 from taciturn.measures import Measure
 from taciturn.reports.cells import Cell, SettingKey
+from taciturn.reports.duels import Duel
 
 
 class Tally(NamedTuple):
-    """How many cells a method won, tied and lost against the recommended one, where both finished."""
+    """How many cells a method won, tied and lost against another, where both finished."""
 
     won: int
     tied: int
     lost: int
+
+    @classmethod
+    def of(cls, duels: Iterable[Duel | None]) -> Self | None:
+        """Count comparisons; None where there is none."""
+        outcomes = [duel.outcome for duel in duels if duel is not None]
+        return cls(outcomes.count(1), outcomes.count(0), outcomes.count(-1)) if outcomes else None
 
     def __str__(self) -> str:
         return f"{self.won} / {self.tied} / {self.lost}"
