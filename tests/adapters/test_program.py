@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import select
 import shlex
 import shutil
 import subprocess
@@ -219,6 +220,23 @@ def test_no_process_is_left_when_an_agent_is_dropped_or_fails():
     with pytest.raises(ProgramFailed):
         agent.decide([1.0])
     assert is_gone(pid)
+
+
+def test_what_a_program_has_started_ends_with_it(tmp_path):
+    """A helper in the background went on when the program itself had ended in time."""
+    fifo = tmp_path / "held open by the helper"
+    os.mkfifo(fifo)
+    helper = f"import os, subprocess\nsubprocess.Popen(['sleep', '60'], stdout=open({str(fifo)!r}, 'w'))\n"
+    loop = f"{helper}import sys, json\nfor line in sys.stdin:\n{REPORTS}"
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    agent = Program(command=shlex.join([sys.executable, "-c", loop]), arms=["a", "b"])
+    pid = int(agent.decide([1.0]).scores[0])
+    del agent
+    gc.collect()
+    assert is_gone(pid)
+    assert select.select([reader], [], [], 20)[0], "nobody writes any more"
+    assert os.read(reader, 1) == b""
+    os.close(reader)
 
 
 def test_no_process_is_left_when_the_interpreter_exits():

@@ -121,15 +121,14 @@ def _read(pipe: IO[bytes]) -> bytes | None:
 
 
 def _stop(process: "subprocess.Popen[bytes]", patience: float) -> None:
-    """Close its stdin, and kill it and what it started unless it ends in time."""
+    """Close its stdin, kill it unless it ends in time, and kill what is left of all that it started."""
     with suppress(OSError):
         _pipes(process)[0].close()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(patience)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of processes that have ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _end(process: "subprocess.Popen[bytes]", owner: int) -> None:

@@ -1,6 +1,7 @@
 """Shifted features: what a context becomes once the features have drifted, whatever kind of context it is."""
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
@@ -24,8 +25,9 @@ Change = Callable[[Any], Any]
 def shift_of(dataset: Dataset, rng: np.random.Generator) -> Change:
     """Return what a data set's features drift by: a function from a context, or rows of a CSR matrix, to the shifted.
 
-    - Numbers of arrays, mappings and vectors within mappings move by ``z·σ``, with z of the standard normal
-      distribution, one for each column, and σ the column's standard deviation over the data set.
+    - Of arrays, of vectors within mappings and of a mapping's numbers, half of the columns that vary trade places, at
+      least two, each on the scale of its new place: where x stood in column i, ``μ_j + (x − μ_i)·σ_j/σ_i`` stands in
+      j, with the means μ and standard deviations σ over the data set. One column alone is mirrored, ``2μ − x``.
     - Of a CSR matrix, half of the columns trade places: the values of one stand in another.
     - Of words, categories, tags and flags, half of a column's distinct values, at least two, trade places: from then on
       one is said where another was meant. Of text, these are its words.
@@ -37,11 +39,11 @@ def shift_of(dataset: Dataset, rng: np.random.Generator) -> Change:
     if sp.issparse(contexts):
         changed, change = _trading_columns(contexts.shape[1], rng)
     elif isinstance(contexts, np.ndarray):
-        offsets = _offsets(contexts, rng)
-        changed, change = bool(offsets.any()), partial(np.add, offsets)
+        trade = _trading_numbers(contexts, rng)
+        changed, change = trade is not None, trade or np.array
     else:
-        changes = _column_changes(dataset, rng)
-        changed, change = bool(changes), partial(_changed_context, changes)
+        changes, numbers = _column_changes(dataset, rng)
+        changed, change = bool(changes) or numbers is not None, partial(_changed_context, changes, numbers)
     if not changed:
         raise InvalidData(f"{dataset.name}: drift='features' needs a column of two different values; there is none")
     return change
@@ -70,15 +72,35 @@ def _traded(values: Iterable[Any], rng: np.random.Generator) -> dict[Any, Any]:
     return {distinct[one]: distinct[other] for one, other in zip(chosen, others, strict=True)}
 
 
-def _offsets(numbers: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return z·σ for each column (D,) of numbers (N, D), NaN where missing."""
-    known = [column[~np.isnan(column)] for column in np.asarray(numbers, np.float64).T]
-    spreads = np.array([column.std() if column.size else 0.0 for column in known])
-    return np.asarray(rng.standard_normal(len(known)) * spreads)
+def _trading_numbers(numbers: NDArray[Any], rng: np.random.Generator) -> Change | None:
+    """Return how half of the columns of numbers (N, D), NaN where missing, trade places in a row (D,).
+
+    None where no column varies.
+    """
+    columns = np.asarray(numbers, np.float64).T
+    known = [column[~np.isnan(column)] for column in columns]
+    varying = [i for i, column in enumerate(known) if column.size and column.min() < column.max()]
+    if not varying:
+        return None
+    traded = _traded(varying, rng) or {varying[0]: varying[0]}
+    sources, places = (np.array(ends) for ends in zip(*traded.items(), strict=True))
+    (source_means, source_spreads), (means, spreads) = (
+        np.array([(known[i].mean(), known[i].std()) for i in ends]).T for ends in (sources, places)
+    )
+    gains = -np.ones(1) if len(varying) == 1 else spreads / source_spreads
+
+    def change(row: NDArray[Any]) -> NDArray[np.float64]:
+        moved = np.array(row, np.float64)
+        moved[places] = means + (moved[sources] - source_means) * gains
+        return moved
+
+    return change
 
 
-def _column_changes(dataset: Dataset, rng: np.random.Generator) -> dict[tuple[Hashable, str], Change]:
-    """Return how the values of each column and kind change, for those that do."""
+def _column_changes(
+    dataset: Dataset, rng: np.random.Generator
+) -> tuple[dict[tuple[Hashable, str], Change], Change | None]:
+    """Return how the values of each column and kind change, for those that do, and how columns of numbers trade."""
     found: dict[tuple[Hashable, str], list[Any]] = {}
     for row, context in enumerate(dataset.contexts):
         for name, value in _named(context).items():
@@ -88,10 +110,35 @@ def _column_changes(dataset: Dataset, rng: np.random.Generator) -> dict[tuple[Ha
                     f"{dataset.name}: drift='features' cannot shift row {row}, column {name!r}, which holds a "
                     f"{type(value).__name__}; numbers, words, true or false, dates and lists of these are allowed"
                 )
-            if kind in CHANGES:
+            if kind != "as it is":
                 found.setdefault((name, kind), []).append(value)
-    made = {column: CHANGES[column[1]](values, rng) for column, values in found.items()}
-    return {column: change for column, change in made.items() if change is not None}
+    kinds = Counter(name for name, _ in found)
+    names = [name for name, kind in found if kind == "number" and kinds[name] == 1]
+    trade = _trading_numbers(np.array([_numbers(_named(context), names) for context in dataset.contexts]), rng)
+    others = {column: values for column, values in found.items() if column[0] not in names}
+    made = {column: CHANGES[column[1]](values, rng) for column, values in others.items()}
+    changes = {column: change for column, change in made.items() if change is not None}
+    return changes, None if trade is None else partial(_with_traded_numbers, names, trade)
+
+
+def _numbers(context: Mapping[Hashable, Any], names: Sequence[Hashable]) -> list[float]:
+    """Return the numbers of some columns, NaN where one is missing."""
+    values: Iterable[Any] = (context.get(name) for name in names)
+    return [np.nan if is_missing(value) else float(value) for value in values]
+
+
+def _with_traded_numbers(
+    names: Sequence[Hashable], trade: Change, context: Mapping[Hashable, Any]
+) -> dict[Hashable, Any]:
+    """Return a context whose columns of numbers have traded places; a missing number trades its place too."""
+    before = _numbers(context, names)
+    after = trade(before).tolist()
+    moved = {name: new for name, old, new in zip(names, before, after, strict=True) if not _same(old, new)}
+    return {**context, **{name: None if np.isnan(new) else new for name, new in moved.items()}}
+
+
+def _same(old: float, new: float) -> bool:
+    return old == new or (np.isnan(old) and np.isnan(new))
 
 
 def _named(context: Any) -> Mapping[Hashable, Any]:
@@ -99,12 +146,14 @@ def _named(context: Any) -> Mapping[Hashable, Any]:
     return context if isinstance(context, Mapping) else {TEXT_COLUMN: context}
 
 
-def _changed_context(changes: dict[tuple[Hashable, str], Change], context: Any) -> Any:
+def _changed_context(changes: dict[tuple[Hashable, str], Change], numbers: Change | None, context: Any) -> Any:
     """Return the shifted context, of the kind that it was."""
     changed = {
         name: changes[name, _kind(value)](value) if (name, _kind(value)) in changes else value
         for name, value in _named(context).items()
     }
+    if numbers is not None:
+        changed = numbers(changed)
     return changed if isinstance(context, Mapping) else changed[TEXT_COLUMN]
 
 
@@ -123,17 +172,16 @@ def _kind(value: Any) -> str:
 
 
 def _change_numbers(values: Sequence[float], rng: np.random.Generator) -> Change | None:
-    (offset,) = _offsets(np.array(values, np.float64)[:, None], rng).tolist()
-    return (lambda value: value + offset) if offset else None
+    """Return the change of numbers in a column that also holds other things, which trades with no other."""
+    mirror = _trading_numbers(np.array(values, np.float64)[:, None], rng)
+    return None if mirror is None else lambda value: float(mirror(np.array([value]))[0])
 
 
 def _change_vectors(values: Sequence[Sequence[float]], rng: np.random.Generator) -> Change | None:
-    """Return the change of vectors, each position of its own; where their lengths differ, those that are there."""
-    padded = np.full((len(values), max(map(len, values))), np.nan)
-    for row, vector in zip(padded, values, strict=True):
-        row[: len(vector)] = vector
-    offsets = _offsets(padded, rng)
-    return (lambda vector: (np.array(vector, float) + offsets[: len(vector)]).tolist()) if offsets.any() else None
+    """Return the change of vectors; where their lengths differ, the positions that all have trade places."""
+    shortest = min(map(len, values))
+    trade = _trading_numbers(np.array([vector[:shortest] for vector in values], np.float64), rng)
+    return None if trade is None else lambda vector: trade(vector).tolist()
 
 
 def _change_flags(values: Sequence[bool], rng: np.random.Generator) -> Change | None:
