@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 import taciturn
 from taciturn.datasets import catalog, fetch
@@ -73,6 +74,14 @@ def test_digits_need_no_file(monkeypatch, tmp_path):
     monkeypatch.setattr(fetch, "cache_folder", lambda: tmp_path / "absent")
     data = taciturn.load_dataset("digits")
     assert (data.X.shape, data.arms) == ((1797, 64), list(range(10)))
+
+
+@pytest.mark.parametrize("file", [catalog.DIGITS, "where/a/later/version/has/none"])
+def test_digits_are_those_of_scikit_learn(monkeypatch, file):
+    monkeypatch.setattr(catalog, "DIGITS", file)
+    found, wanted = taciturn.load_dataset("digits"), load_digits()
+    np.testing.assert_array_equal(found.X.toarray(), wanted.data)
+    np.testing.assert_array_equal(found.y, wanted.target)
 
 
 def test_warfarin_has_the_documented_columns(real):
