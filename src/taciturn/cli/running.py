@@ -2,10 +2,13 @@
 
 import shlex
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taciturn.cli.shared import errors, fail, lazy, out, print_json
+from taciturn.experiments import workers
 from taciturn.measures import measure_of
 
 if TYPE_CHECKING:
@@ -21,13 +24,25 @@ else:
 
 
 def run_experiments(
-    experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, **options: Any
+    experiments: "list[spec.Experiment]",
+    folder: Path,
+    *,
+    jobs: int,
+    quiet: bool,
+    meanwhile: Callable[[], object] | None = None,
+    **options: Any,
 ) -> "list[RunRecord]":
-    """Run experiments, with a progress bar for each run or one for all; returns records in the experiments' order."""
+    """Run experiments, with a progress bar for each run or one for all; returns records in the experiments' order.
+
+    Where there are several processes, a thread of this one calls `meanwhile` once the first run has finished.
+    """
+    here = jobs == 1 and options.get("engine") != "ray"
+    if jobs > 1 and options.get("engine", "local") == "local":
+        workers.start()
     command = shlex.join(["taciturn", *sys.argv[1:]])
     expanded = [run for experiment in experiments for run in spec.expand(experiment, on_left_out=_print_left_out)]
     runs = list({run.id: run for run in expanded}.values())
-    if jobs == 1 and options.get("engine") != "ray":
+    if here:
         with progress.step_bars(shown=not quiet) as bars:
 
             def add_bar(run: "spec.Run") -> progress.Advance:
@@ -41,6 +56,8 @@ def run_experiments(
             records = []
             for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
                 records.append(record)
+                if meanwhile is not None and len(records) == 1:
+                    threading.Thread(target=meanwhile, daemon=True).start()
                 advance(record.dataset, record.method, record.result, record.measure)
     order = {run.id: i for i, run in enumerate(runs)}
     others = {record.id for record in recorder.read_runs(folder)} - set(order)
