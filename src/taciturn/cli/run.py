@@ -44,8 +44,6 @@ def demo(
 ) -> None:
     """Compare five methods on handwritten digits with half of the rewards missing, in under a minute."""
     jobs = min(2, workers.default_jobs())  # what one compiles at the first start, the other need not wait for
-    if jobs > 1:
-        workers.start()  # it imports what runs need while this process does
     experiment = demo_experiment(seed)
     if not as_json:
         out.print(

@@ -35,9 +35,8 @@ def start() -> None:
         return
     from multiprocessing import forkserver  # noqa: PLC0415 - it does not exist everywhere
 
-    main = ["taciturn.cli"] if "taciturn.cli" in sys.modules else []  # each worker imports what the main module does
     _started.append(multiprocessing.get_context("forkserver"))
-    _started[0].set_forkserver_preload([PRELOADED, *main])
+    _started[0].set_forkserver_preload([PRELOADED])
     where = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONSAFEPATH": "1"}  # the same modules are found as here
     with environment(THREADS | where):
         forkserver.ensure_running()
