@@ -66,7 +66,8 @@ def demo(
 def _import_matplotlib() -> None:
     """Half a second that need not follow the runs; where it is not installed, drawing says so."""
     with contextlib.suppress(ImportError):
-        importlib.import_module("matplotlib.backends.backend_agg")
+        for module in ("matplotlib.figure", "matplotlib.backends.backend_agg"):
+            importlib.import_module(module)
 
 
 def demo_experiment(seed: int) -> "spec.Experiment":
