@@ -356,7 +356,7 @@ def test_version_is_printed():
     ("statement", "heavy"),
     [
         ("import taciturn", "numba scipy sklearn matplotlib pooch requests"),
-        ("import taciturn.cli", "numba scipy sklearn matplotlib pooch requests"),
+        ("import taciturn.cli.commands", "numba scipy sklearn matplotlib pooch requests"),
         ("import taciturn.service.run", "sklearn scipy.linalg scipy.stats matplotlib pooch requests httpx pydantic"),
     ],
 )

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from cli_kit import taciturn
-from taciturn.experiments import runner
+from taciturn.experiments import workers
 from taciturn.experiments.recorder import read_runs
 
 HOME = Path(__file__).parent.parent
@@ -22,7 +22,7 @@ def test_the_page_works_word_for_word_in_an_empty_folder(tmp_path, monkeypatch):
     """As printed, except that runs are carried out in this process, which has compiled what they need."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr(runner, "default_jobs", lambda: 1)
+    monkeypatch.setattr(workers, "default_jobs", lambda: 1)
     Path("mine.csv").write_text(blocks("csv")[0])
     Path("mine.toml").write_text(blocks("toml")[0])
     assert blocks("sh") == [(HOME / "examples" / "counts.sh").read_text(encoding="utf-8")]

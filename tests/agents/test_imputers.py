@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.cluster import MiniBatchKMeans
 from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
@@ -44,6 +46,30 @@ def test_kmeans_imputes_the_mean_observed_reward_of_the_cluster(seed, count):
         same = [rewards[other] for other in rewards if cluster[other] == cluster[node]]
         wanted = np.mean(same) if same and count >= 4 else 0.5
         assert imputer.impute(node, 0) == pytest.approx(wanted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    count=st.integers(2, 60),
+    clusters=st.integers(2, 8),
+    filled=st.sampled_from((0.3, 1.0)),
+)
+def test_kmeans_gives_the_same_bits_as_scikit_learn_a_row_at_a_time(seed, count, clusters, filled):
+    """Also with rows that are alike, so that clusters have no row and distances are equal, and with empty ones."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 0.5, 1.0, rng.normal(), rng.normal()], (count, 5)) * (rng.random((count, 5)) < filled)
+    imputer, table = built(KMeansImputer(clusters=clusters), X, seed=seed)
+    slow = MiniBatchKMeans(clusters, n_init=1, random_state=int(np.random.default_rng(seed).integers(2**31)))
+    if count < clusters:
+        assert not hasattr(imputer._kmeans, "cluster_centers_")
+        return
+    labels = list(slow.partial_fit(sp.csr_matrix(X[:clusters])).labels_)
+    for x in X[clusters:]:
+        labels += list(slow.partial_fit(sp.csr_matrix(x[None])).labels_)
+    np.testing.assert_array_equal(table.state_dict()["cluster"], labels)
+    np.testing.assert_array_equal(imputer._kmeans.cluster_centers_, slow.cluster_centers_)
+    np.testing.assert_array_equal(imputer._kmeans._counts, slow._counts)
 
 
 def test_kmeans_separates_distant_groups():

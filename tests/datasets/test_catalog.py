@@ -7,9 +7,10 @@ import zipfile
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 import taciturn
-from taciturn.datasets import archives, catalog, fetch
+from taciturn.datasets import archives, catalog, fetch, included
 from taciturn.errors import DataUnavailable, InvalidData
 
 FACTS = {
@@ -91,6 +92,14 @@ def test_what_scikit_learn_includes_has_named_arms_and_columns(name, monkeypatch
     assert (data.X.shape, counts, data.features[0]) == INCLUDED[name]
     assert {type(value) for value in [*data.arms, *data.features]} == {str}, "not numpy's own strings"
     assert not (tmp_path / "absent").exists()
+
+
+@pytest.mark.parametrize("file", [included.DIGITS, "where/a/later/version/has/none"])
+def test_digits_are_those_of_scikit_learn(monkeypatch, file):
+    monkeypatch.setattr(included, "DIGITS", file)
+    found, wanted = taciturn.load_dataset("digits"), load_digits()
+    np.testing.assert_array_equal(found.X.toarray(), wanted.data)
+    np.testing.assert_array_equal(found.y, wanted.target)
 
 
 def test_warfarin_has_the_documented_columns(real):

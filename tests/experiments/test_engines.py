@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from taciturn.experiments import workers
 from taciturn.experiments.checks import toy_data
 from taciturn.experiments.engines import run_here, run_local
 from taciturn.experiments.recorder import RUNS, read_correct, read_runs
@@ -20,6 +21,21 @@ def experiment(**changes):
     return Experiment(**{**base, **changes})
 
 
+@pytest.fixture
+def start(monkeypatch):
+    """Workers are started as a word says: afresh, or by forks as in commands, where the system has those."""
+
+    def start(how):
+        monkeypatch.setattr(workers, "_started", [])
+        if how == "forked":
+            workers.start()
+            if workers.context().get_start_method() != "forkserver":
+                pytest.skip("no forks here")
+        assert workers.context().get_start_method() == {"afresh": "spawn", "forked": "forkserver"}[how]
+
+    return start
+
+
 def test_worker_processes_give_the_same_results_as_this_process(tmp_path):
     runs = expand(experiment(datasets=[toy_data(), toy_data(edges=True)], delay=[0, "geometric:4"]))
     one = {record.id: record.accuracy for record in execute(runs, tmp_path / "one")}
@@ -29,17 +45,22 @@ def test_worker_processes_give_the_same_results_as_this_process(tmp_path):
         np.testing.assert_array_equal(read_correct(tmp_path / "one", id), read_correct(tmp_path / "two", id))
 
 
-def test_workers_have_one_thread_each_and_the_parents_environment_is_restored(monkeypatch, tmp_path):
+@pytest.mark.parametrize("how", ["afresh", "forked"])
+def test_workers_have_one_thread_each_and_the_environment_of_now(monkeypatch, tmp_path, start, how):
+    """That of the process that they are forked from was started with another one, and the parent's is restored."""
+    start(how)
     (tmp_path / "probe.py").write_text(
         "import os, taciturn\n"
         "class Probe(taciturn.LinUCB):\n"
         "    def decide(self, x, **options):\n"
         "        import numba\n"
         "        assert os.environ['OPENBLAS_NUM_THREADS'] == '1' and numba.config.NUMBA_NUM_THREADS == 1\n"
+        "        assert os.environ['OF_NOW'] == 'yes' and 'PYTHONSAFEPATH' not in os.environ\n"
         "        return super().decide(x, **options)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("OF_NOW", "yes")
     outcomes = [outcome for _, outcome in run_local(expand(experiment(methods=["probe:Probe"])), 2)]
     assert [outcome.error for outcome in outcomes] == [None] * 3
     assert os.environ["OMP_NUM_THREADS"] == "7"
@@ -60,9 +81,12 @@ class Killer(taciturn.LinUCB):
 """
 
 
-@pytest.mark.parametrize("always", [False, True])
-def test_runs_of_a_worker_that_dies_are_retried_and_one_that_always_kills_fails(monkeypatch, tmp_path, always):
-    name = f"killer_{always}"
+@pytest.mark.parametrize(("how", "always"), [("afresh", False), ("afresh", True), ("forked", False)])
+def test_runs_of_a_worker_that_dies_are_retried_and_one_that_always_kills_fails(
+    monkeypatch, tmp_path, start, how, always
+):
+    start(how)
+    name = f"killer_{how}_{always}"
     (tmp_path / f"{name}.py").write_text(KILLER.format(mark=str(tmp_path / "mark"), always=always))
     monkeypatch.syspath_prepend(tmp_path)
     runs = expand(experiment(methods=["linucb", f"{name}:Killer"], seeds=range(4)))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.main import get_command
 
-from taciturn.cli import app
+from taciturn.cli.commands import app
 from taciturn.errors import TaciturnError
 from taciturn.service.config import (
     NAMES,

@@ -55,7 +55,7 @@ def _kind_of(agent: BaseAgent) -> str:
 
 def _exercise(kind: str, agent: Any) -> None:
     """Decide on dense and sparse contexts with and without a graph, learn, correct, evict, train and grow."""
-    dense = np.random.default_rng(0).random((40, FEATURES))
+    dense = np.random.default_rng(0).random((28, FEATURES))
     names = [f"{i}" for i in range(FEATURES)]
     agent.warm_start([dict(zip(names, row, strict=True)) for row in dense[:4]], ["a", "b", "a", "b"])
     for step, row in enumerate(dense[4:]):
@@ -74,22 +74,27 @@ def _exercise(kind: str, agent: Any) -> None:
     agent.feedback(agent.next_id - 2, 1)
     agent.train_pending(30)
     agent = storage.loads(storage.dumps(agent), kind)  # which knows no spare neighbors, so that eviction looks for some
-    for row in dense[:20]:
+    for row in dense[:8]:
         agent.decide(dict(zip(names, row, strict=True)))
+    alike = agent.params | {"arms": 2} | ({"warmup": 0} if "warmup" in agent.params else {})
     for scaling in ("auto", "none"):  # features by position
-        by_position = type(agent)(**agent.params | {"arms": 2, "scaling": scaling})
+        by_position = type(agent)(**alike | {"scaling": scaling})
         for row in dense[:6, :3] * [1.0, 1.0, 0.0]:
             by_position.feedback(by_position.decide(row).id, 1)
         by_position.decide(sp.csr_matrix(dense[:1, :3]))
     if "hops" in agent.params:  # neighbors of wide rows are found in another way
-        _learn(type(agent)(**agent.params | {"arms": 2}), np.random.default_rng(0).random((2 * FEATURES, WIDE)))
-    if "covariance" in agent.params:
-        params = agent.params | {"arms": 2, "max_nodes": None, "rank": 4}
-        _fill(type(agent)(**params), 1, 120)
-        _fill(type(agent)(**params), MANY_FEATURES, 15)
-    else:  # other regressions are folded too
-        rows = np.random.default_rng(0).random((BLOCK, FEATURES))
-        _learn(type(agent)(**agent.params | {"arms": 2, "max_nodes": None}), rows)
+        _learn(type(agent)(**alike), np.random.default_rng(0).random((FEATURES, WIDE)))
+    if "ridge" in agent.params:
+        _exercise_regressions(wide="covariance" in agent.params)
+
+
+@cache
+def _exercise_regressions(*, wide: bool) -> None:
+    """Fold the updates that regressions keep, by kernels that all agents share; and sketch those of many features."""
+    _learn(make("linucb", arms=2), np.random.default_rng(0).random((BLOCK, FEATURES)))
+    if wide:
+        _fill(make("linucb", arms=2, rank=4), 1, 120)
+        _fill(make("linucb", arms=2, rank=4), MANY_FEATURES, 15)
 
 
 def _learn(agent: Any, rows: NDArray[np.float64]) -> None:

@@ -1,55 +1,14 @@
 """The command line: parses arguments and prints; the other packages do the work."""
 
-from typing import Annotated
+import sys
 
-import typer
-
-from taciturn import __version__
-from taciturn.cli import bakeoff, datasets, paper, run, serve
-from taciturn.cli.shared import fail, out
-from taciturn.errors import TaciturnError, how_to_install
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    help="Contextual bandits whose reward often never comes.",
-    epilog="Example: taciturn demo",
-)
-for commands in (run.app, paper.app, bakeoff.app, serve.app):
-    app.add_typer(commands)
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(serve.keys, name="keys")
-
-
-def _print_version(requested: bool) -> None:
-    if requested:
-        out.print(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def _taciturn(
-    _: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Declare the options of `taciturn` itself."""
+from taciturn.experiments import workers
 
 
 def main() -> None:
     """Run the command line; bad input ends with one line on stderr and exit code 2, without a traceback."""
-    try:
-        code = app(standalone_mode=False)
-    except typer.TyperException as error:
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        if not message:  # called without arguments: the help has been printed
-            raise SystemExit(2) from None
-        fail(message)
-    except ModuleNotFoundError as error:
-        extra = "plot" if error.name == "matplotlib" else "postgres" if error.name == "psycopg" else "serve"
-        fail(f"this needs {error.name}, which is not installed; {how_to_install(extra)} installs it")
-    except (TaciturnError, OSError) as error:
-        fail(error)
-    except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted; the runs that finished are kept", 130)
-    raise SystemExit(code if isinstance(code, int) else 0)
+    if sys.argv[1:2] == ["demo"] and workers.default_jobs() > 1:
+        workers.start()  # it imports what runs need, while this process imports what commands need
+    from taciturn.cli.commands import run_command  # noqa: PLC0415 - see above
+
+    run_command()

@@ -11,17 +11,17 @@ from taciturn.cli.running import print_left_out, report_failures, run_all, with_
 from taciturn.cli.shared import Address, AsJson, Edges, Jobs, Label, errors, lazy, out, split
 from taciturn.contracts import Dataset
 from taciturn.errors import TaciturnError
+from taciturn.experiments import workers
 
 if TYPE_CHECKING:
     from taciturn.datasets import catalog
     from taciturn.experiments import bakeoff as baking
-    from taciturn.experiments import bakeoff_info, runner, spec
+    from taciturn.experiments import bakeoff_info, spec
     from taciturn.reports import leaderboard, leaderboard_page, leaderboard_text
 else:
     catalog = lazy("taciturn.datasets.catalog")
     baking = lazy("taciturn.experiments.bakeoff")
     bakeoff_info = lazy("taciturn.experiments.bakeoff_info")
-    runner = lazy("taciturn.experiments.runner")
     spec = lazy("taciturn.experiments.spec")
     leaderboard = lazy("taciturn.reports.leaderboard")
     leaderboard_page = lazy("taciturn.reports.leaderboard_page")
@@ -85,7 +85,7 @@ def bakeoff(
     bakeoff_info.write_info(out_folder, plan.info)
     options: dict[str, Any] = {"engine": engine or ("ray" if full else "local"), "address": address}
     try:
-        records = run_all(plan.runs, out_folder, jobs=jobs or runner.default_jobs(), quiet=as_json, **options)
+        records = run_all(plan.runs, out_folder, jobs=jobs or workers.default_jobs(), quiet=as_json, **options)
     except KeyboardInterrupt:
         _write(out_folder, as_json=as_json)
         raise

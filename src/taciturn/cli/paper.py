@@ -11,19 +11,18 @@ from taciturn.cli.running import report_failures, run_experiments
 from taciturn.cli.shared import Address, AsJson, Engine, Jobs, errors, lazy, out, print_json, split
 from taciturn.contracts import Dataset
 from taciturn.errors import TaciturnError
+from taciturn.experiments import workers
 
 if TYPE_CHECKING:
     from taciturn import registry
     from taciturn.datasets import catalog
     from taciturn.experiments import reproduce as reproducing
-    from taciturn.experiments import runner
     from taciturn.experiments.recorder import RunRecord
     from taciturn.reports import curves, figures, page, paper
 else:
     registry = lazy("taciturn.registry")
     catalog = lazy("taciturn.datasets.catalog")
     reproducing = lazy("taciturn.experiments.reproduce")
-    runner = lazy("taciturn.experiments.runner")
     curves = lazy("taciturn.reports.curves")
     figures = lazy("taciturn.reports.figures")
     page = lazy("taciturn.reports.page")
@@ -57,7 +56,7 @@ def reproduce(
     experiments = list(reproducing.paper_experiments(what.value, loaded, quick=quick))
     if not experiments:
         raise TaciturnError("none of the data sets is available; taciturn datasets says where to get them")
-    options: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
+    options: dict[str, Any] = {"jobs": jobs or workers.default_jobs(), "engine": engine, "address": address}
     records = run_experiments(experiments, out_folder, quiet=as_json, **options)
     cells = paper.comparison(records)
     (out_folder / "comparison.md").write_text(paper.comparison_markdown(cells), encoding="utf-8")

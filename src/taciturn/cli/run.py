@@ -1,6 +1,8 @@
 """``taciturn demo`` and ``taciturn run``."""
 
+import contextlib
 import dataclasses
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,20 +12,21 @@ import typer
 from taciturn.cli.running import run_experiments, show, with_agent
 from taciturn.cli.shared import Address, AsJson, Edges, Engine, Jobs, Label, lazy, out, split
 from taciturn.errors import TaciturnError
+from taciturn.experiments import workers
 
 if TYPE_CHECKING:
     from taciturn.datasets import catalog
-    from taciturn.experiments import runner, spec
+    from taciturn.experiments import spec
     from taciturn.reports import curves, figures
 else:
     catalog = lazy("taciturn.datasets.catalog")
-    runner = lazy("taciturn.experiments.runner")
     spec = lazy("taciturn.experiments.spec")
     curves = lazy("taciturn.reports.curves")
     figures = lazy("taciturn.reports.figures")
 
 app = typer.Typer()
 
+SLOWEST_FIRST = ("gcnucb", "viewucb", "rogcn", "bilinucb-kmeans", "linucb")
 DEMO_METHODS = ("linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb")
 
 
@@ -36,6 +39,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Compare five methods on handwritten digits with half of the rewards missing, in under a minute."""
+    jobs = min(2, workers.default_jobs())  # what one compiles at the first start, the other need not wait for
     experiment = demo_experiment(seed)
     if not as_json:
         out.print(
@@ -43,8 +47,9 @@ def demo(
             "the time it receives the reward, 1 if right and 0 if wrong; half of the time nothing.\n",
             highlight=False,
         )
-    jobs = min(2, runner.default_jobs())  # what one compiles at the first start, the other need not wait for
-    records = run_experiments([experiment], out_folder, jobs=jobs, fresh=True, quiet=as_json)
+    records = run_experiments(
+        [experiment], out_folder, jobs=jobs, fresh=True, quiet=as_json, meanwhile=_import_matplotlib
+    )
     records.sort(key=lambda record: DEMO_METHODS.index(record.method))
     show(records, as_json=as_json)
     figure = out_folder / "running-accuracy.png"
@@ -54,9 +59,16 @@ def demo(
         out.print(f"\nFigure: [bold]{figure}[/bold]   Traces: {out_folder / 'traces'}", soft_wrap=True)
 
 
+def _import_matplotlib() -> None:
+    """Half a second that need not follow the runs; where it is not installed, drawing says so."""
+    with contextlib.suppress(ImportError):
+        for module in ("matplotlib.figure", "matplotlib.backends.backend_agg"):
+            importlib.import_module(module)
+
+
 def demo_experiment(seed: int) -> "spec.Experiment":
     """Return the experiment of the demo: what `taciturn run --data digits` runs by default, with five methods."""
-    methods = list(reversed(DEMO_METHODS))  # the longest first, so that two processes end at about the same time
+    methods = sorted(DEMO_METHODS, key=SLOWEST_FIRST.index)  # so that two processes end at about the same time
     return dataclasses.replace(load_experiment(spec.Spec(data=["digits"], methods=methods)), seeds=[seed])
 
 
@@ -132,7 +144,7 @@ def run(
         if not values.get(key):
             raise TaciturnError(f"--{key} is missing or empty; give at least one name")
     experiment = load_experiment(spec.Spec(**values))
-    options: dict[str, Any] = {"jobs": jobs or runner.default_jobs(), "engine": engine, "address": address}
+    options: dict[str, Any] = {"jobs": jobs or workers.default_jobs(), "engine": engine, "address": address}
     records = run_experiments([experiment], out_folder, quiet=as_json, **options)
     show(records, as_json=as_json)
 

@@ -3,11 +3,14 @@
 import functools
 import shlex
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from taciturn.cli.shared import errors, fail, lazy, out, print_json
 from taciturn.errors import TaciturnError
+from taciturn.experiments import workers
 from taciturn.measures import measure_of
 
 if TYPE_CHECKING:
@@ -29,12 +32,26 @@ def run_experiments(
     experiments: "list[spec.Experiment]", folder: Path, *, jobs: int, quiet: bool, **options: Any
 ) -> "list[RunRecord]":
     """Run experiments, as `run_all` does."""
+    if jobs > 1 and options.get("engine", "local") == "local":
+        workers.start()
     expanded = [run for experiment in experiments for run in spec.expand(experiment, on_left_out=print_left_out)]
-    return run_all(list({run.id: run for run in expanded}.values()), folder, jobs=jobs, quiet=quiet, **options)
+    runs = list({run.id: run for run in expanded}.values())
+    return run_all(runs, folder, jobs=jobs, quiet=quiet, **options)
 
 
-def run_all(runs: "list[spec.Run]", folder: Path, *, jobs: int, quiet: bool, **options: Any) -> "list[RunRecord]":
-    """Carry out runs, with a progress bar for each or one for all; returns their records in the order of the runs."""
+def run_all(
+    runs: "list[spec.Run]",
+    folder: Path,
+    *,
+    jobs: int,
+    quiet: bool,
+    meanwhile: Callable[[], object] | None = None,
+    **options: Any,
+) -> "list[RunRecord]":
+    """Carry out runs, with a progress bar for each or one for all; returns their records in the order of the runs.
+
+    Where there are several processes, a thread of this one calls `meanwhile` once the first run has finished.
+    """
     command = shlex.join(["taciturn", *sys.argv[1:]])
     if jobs == 1 and options.get("engine") != "ray":
         with progress.step_bars(shown=not quiet) as bars:
@@ -50,6 +67,8 @@ def run_all(runs: "list[spec.Run]", folder: Path, *, jobs: int, quiet: bool, **o
             records = []
             for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
                 records.append(record)
+                if meanwhile is not None and len(records) == 1:
+                    threading.Thread(target=meanwhile, daemon=True).start()
                 advance(record.dataset, record.method, record.result, record.measure)
     order = {run.id: i for i, run in enumerate(runs)}
     others = {record.id for record in recorder.read_runs(folder)} - set(order)

@@ -1,7 +1,6 @@
 """Engines that carry out runs: in this process, or in worker processes on this machine. Results come as they finish."""
 
 import gc
-import multiprocessing
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -12,18 +11,11 @@ from functools import partial
 
 from taciturn.agents.warm import prepare
 from taciturn.contracts import Dataset, Trace
-from taciturn.experiments import peak_memory
+from taciturn.experiments import peak_memory, workers
 from taciturn.experiments.evaluate import evaluate
 from taciturn.experiments.spec import Run, RunTask
 from taciturn.system import one_thread
 
-THREAD_VARIABLES = (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 MAX_ATTEMPTS = 2
 """How often a run is started before it counts as failed, where its worker process died each time."""
 
@@ -79,7 +71,9 @@ _DATASETS: dict[str, Dataset] = {}
 """In a worker process: the data sets that it was started with, by fingerprint."""
 
 
-def _start_worker(datasets: dict[str, Dataset]) -> None:
+def _start_worker(datasets: dict[str, Dataset], environment: dict[str, str]) -> None:
+    os.environ.clear()  # of the process that this one was forked from, which was started earlier
+    os.environ.update(environment)
     _DATASETS.update(datasets)
 
 
@@ -112,22 +106,18 @@ def run_local(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
 def _one_pool(waiting: list[Run], jobs: int) -> Iterator[tuple[Run, Outcome | None]]:
     """Pop runs off the list until it is empty or a worker dies; the runs lost with a worker are yielded with None."""
     datasets = {run.task.fingerprint: run.dataset for run in waiting}
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # read when a worker imports its libraries
-    context = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(jobs, context, _start_worker, (datasets,)) as pool:
-            in_progress: dict[Future[Outcome], Run] = {}
-            while waiting or in_progress:
-                while waiting and len(in_progress) < jobs:
-                    in_progress[pool.submit(_work, waiting[0].task)] = waiting[0]
-                    waiting.pop(0)
-                done, _ = wait(in_progress, return_when=FIRST_COMPLETED)
-                for future in done:
-                    outcome = future.result()
-                    yield in_progress.pop(future), outcome
-    except BrokenProcessPool:
-        yield from ((run, None) for run in in_progress.values())
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    with workers.environment(workers.THREADS):
+        given = (datasets, dict(os.environ))
+        try:
+            with ProcessPoolExecutor(jobs, workers.context(), _start_worker, given) as pool:
+                in_progress: dict[Future[Outcome], Run] = {}
+                while waiting or in_progress:
+                    while waiting and len(in_progress) < jobs:
+                        in_progress[pool.submit(_work, waiting[0].task)] = waiting[0]
+                        waiting.pop(0)
+                    done, _ = wait(in_progress, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        outcome = future.result()
+                        yield in_progress.pop(future), outcome
+        except BrokenProcessPool:
+            yield from ((run, None) for run in in_progress.values())

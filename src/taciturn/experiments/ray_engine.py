@@ -11,8 +11,9 @@ from typing import Any
 import ray
 
 from taciturn.errors import TaciturnError
-from taciturn.experiments.engines import MAX_ATTEMPTS, THREAD_VARIABLES, Outcome, run_task
+from taciturn.experiments.engines import MAX_ATTEMPTS, Outcome, run_task
 from taciturn.experiments.spec import Run
+from taciturn.experiments.workers import THREADS
 
 
 def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Iterator[tuple[Run, Outcome]]:
@@ -27,7 +28,7 @@ def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Itera
         address: of a running cluster, as `ray.init` takes it; None starts a local one and stops it at the end.
     """
     search_path = os.pathsep.join(path for path in sys.path if path)
-    variables = dict.fromkeys(THREAD_VARIABLES, "1") | {"PYTHONPATH": search_path}
+    variables = THREADS | {"PYTHONPATH": search_path}
     if address is not None:
         _check_reachable(address)
     try:

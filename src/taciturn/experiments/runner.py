@@ -1,7 +1,6 @@
 """Carry out the runs that a results folder lacks; a finished run is written at once and never repeated."""
 
 import importlib
-import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
@@ -75,11 +74,6 @@ def _outcomes(
     if address is not None:
         raise TaciturnError(f"address={address!r} is not allowed; it needs engine='ray'")
     return run_here(runs, on_step) if jobs == 1 else run_local(runs, jobs)
-
-
-def default_jobs() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _record(run: Run, outcome: Outcome) -> RunRecord:

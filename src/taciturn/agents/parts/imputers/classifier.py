@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
 
 from taciturn.agents.lifecycle import Example
 from taciturn.agents.parts.imputers.base import BaseImputer
@@ -48,7 +47,7 @@ class ClassifierImputer(BaseImputer):
 
     def allocate(self, n_arms: int, n_features: int) -> None:
         """An untrained copy, seeded if it takes a seed."""
-        self.estimator = clone(self.estimator)
+        self.estimator = _untrained(self.estimator)
         self._width = n_features
         if "random_state" in self.estimator.get_params():
             self.estimator.set_params(random_state=int(self._rng.integers(2**31)))
@@ -90,7 +89,7 @@ class ClassifierImputer(BaseImputer):
         self._trained = True
 
     def _retrain(self) -> None:
-        self.estimator, self._trained = clone(self.estimator), False
+        self.estimator, self._trained = _untrained(self.estimator), False
         for node in np.flatnonzero(self._labels.data >= 0).tolist():
             self._fit(node, int(self._labels.data[node]))
         self._stale = False
@@ -122,3 +121,10 @@ class ClassifierImputer(BaseImputer):
         super().load_state_dict(state, n_arms, n_features, n_nodes)
         require(type(self.estimator) is type(given), "the classifier is another")
         require(type(self._width) is int and 0 < self._width <= n_features, "the classifier has other features")
+
+
+def _untrained(estimator: Any) -> Any:
+    """A copy with the same settings that has learned nothing."""
+    from sklearn.base import clone  # noqa: PLC0415 - slow to import, and few agents need it
+
+    return clone(estimator)
