@@ -58,3 +58,12 @@ def test_where_several_arms_can_be_good_there_is_no_such_view():
         agent.decide([1.0, 2.0])
         widths.append(agent.state_dict()["table"]["columns"]["view_scores"].shape[1])
     assert widths[0] == widths[1] + 1
+
+
+@pytest.mark.parametrize(("width", "says"), [(16, True), (17, False)])
+def test_it_says_nothing_where_features_share_columns(width, says):
+    agent = taciturn.ViewUCB(arms=K, scaling="none", seed=0, width_entries=2**10)  # 16 × 16 for each arm
+    x = np.arange(1.0, width + 1)
+    agent.feedback(agent.decide(x).id, 1)
+    decision = agent.decide(x)
+    assert agent.state_dict()["table"]["columns"]["view_scores"][decision.id, -1].any() == says

@@ -96,7 +96,8 @@ class ViewUCB(BaseAgent):
         neighbors: k of the nearest-neighbor graph, where no graph is given.
         fourier: whether there is the view of random Fourier features.
         residuals: whether there is the view of residuals; without hops there is none.
-        plain: whether there is the view of plain regressions, where one arm is right.
+        plain: whether there is the view of plain regressions, where one arm is right; it says nothing where there are
+            more features than their matrices hold (`width_entries`).
         constant: what the constant entry of scaled contexts is in the views over the graph: of a context of few words,
             1 would be a good part.
         calibrated: whether exploration depends on how many answers come and, where several arms can be good, on how
@@ -266,7 +267,8 @@ class ViewUCB(BaseAgent):
         worth = 1.0 if self._answers is None else self._answers.exploration
         means, widths = self._ridge.scores(self._unit[node], self._alpha * worth)
         if self._has_plain:
-            s = np.concatenate([s, means[None].astype(np.float32)])
+            plain = np.zeros_like(means) if self._ridge.is_folded else means
+            s = np.concatenate([s, plain[None].astype(np.float32)])
         return self._scored(node, s, widths)
 
     def _scored(self, node: int, view_scores: NDArray[np.float32], widths: NDArray[np.float64] | None) -> Scores:

@@ -67,6 +67,11 @@ class ArmRidge(Part):
             return row
         return SparseRow(*ridge.fold(*row, width))
 
+    @property
+    def is_folded(self) -> bool:
+        """Whether several features share a column, so that θ says little of any of them."""
+        return self._max_width is not None and self._contexts.n_features > self._max_width
+
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""
         means, widths = ridge.scores(self.state, *(row if self._max_width is None else self._folded(row)), alpha)
