@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread
 
 from taciturn.agents.warm import prepare
 from taciturn.contracts import Dataset, Trace
@@ -81,6 +82,15 @@ _DATASETS: dict[str, Dataset] = {}
 
 def _start_worker(datasets: dict[str, Dataset]) -> None:
     _DATASETS.update(datasets)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this worker process once the one that started it is gone: killed, it cannot tell its workers to stop."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(task: RunTask) -> Outcome:
