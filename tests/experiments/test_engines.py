@@ -2,6 +2,7 @@
 
 import os
 import random
+import select
 import subprocess
 import sys
 
@@ -65,6 +66,46 @@ def test_workers_have_one_thread_each_and_the_environment_of_now(monkeypatch, tm
     assert [outcome.error for outcome in outcomes] == [None] * 3
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "NUMBA_NUM_THREADS" not in os.environ
+
+
+WAITER = """
+import signal, taciturn
+
+class Waiter(taciturn.LinUCB):
+    def decide(self, x, **options):
+        fifo = open({fifo!r}, "wb", buffering=0)  # held open by the worker
+        fifo.write(b"x")
+        signal.pause()
+"""
+
+WAITING_RUNS = """
+if __name__ == "__main__":
+    from taciturn.experiments.checks import toy_data
+    from taciturn.experiments.engines import run_local
+    from taciturn.experiments.spec import Experiment, expand
+
+    list(run_local(expand(Experiment(datasets=[toy_data()], methods=["waiter:Waiter"], seeds=range(2))), 2))
+"""
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path):
+    """They waited for more to do, for ever."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    (tmp_path / "waiter.py").write_text(WAITER.format(fifo=str(fifo)))
+    (tmp_path / "runner.py").write_text(WAITING_RUNS)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    runner = subprocess.Popen([sys.executable, tmp_path / "runner.py"], env=environment, stderr=subprocess.DEVNULL)
+    said = b""
+    while len(said) < 2 and select.select([reader], [], [], 600)[0]:  # until both workers are at work
+        said += os.read(reader, 2)
+    runner.kill()
+    runner.wait()
+    assert said == b"xx"
+    assert select.select([reader], [], [], 60)[0], "nobody holds the fifo any more"
+    assert os.read(reader, 1) == b""
+    os.close(reader)
 
 
 KILLER = """

@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread
 
 from taciturn.agents.warm import prepare
 from taciturn.contracts import Dataset, Trace
@@ -75,6 +76,15 @@ def _start_worker(datasets: dict[str, Dataset], environment: dict[str, str]) -> 
     os.environ.clear()  # of the process that this one was forked from, which was started earlier
     os.environ.update(environment)
     _DATASETS.update(datasets)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this worker process once the one that started it is gone: killed, it cannot tell its workers to stop."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(task: RunTask) -> Outcome:
