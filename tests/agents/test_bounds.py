@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import taciturn
+from oracles.zoo import few_trees
 from taciturn.agents.parts.imputers import NAMED
 from taciturn.errors import InvalidContext, TaciturnError
 from taciturn.registry import METHODS
@@ -49,7 +50,7 @@ def test_a_number_out_of_bounds_is_refused_in_one_line_that_names_it(name, param
     for value in WRONG:
         params = {"imputer_params": {parameter: value}} if imputer else {parameter: value}
         try:
-            agent = taciturn.make(name, **{"arms": 3} | params)
+            agent = taciturn.make(name, **{"arms": 3} | few_trees(name) | params)
         except TaciturnError as error:
             assert parameter in str(error)
             assert "\n" not in str(error)
@@ -81,7 +82,7 @@ LARGE = {"alpha": 1e6, "ridge": 1e-6, "learning_rate": 100, "weight_decay": 100,
 def test_the_largest_contexts_with_the_largest_parameters_stay_finite(name, extreme):
     known = {field.name for field in fields(type(taciturn.make(name, arms=2)))}
     values = {"default": {}, "largest": LARGE, "smallest": {"alpha": 5e-324, "ridge": 1e9, "temperature": 5e-324}}
-    agent = taciturn.make(name, arms=3, **{key: v for key, v in values[extreme].items() if key in known})
+    agent = taciturn.make(name, arms=3, **few_trees(name), **{k: v for k, v in values[extreme].items() if k in known})
     works(agent)
     agent.add_arm("copied", like=0)
     rng = np.random.default_rng(0)
@@ -132,7 +133,7 @@ def test_a_missing_number_in_an_array_needs_the_flags_of_the_scale(scaling):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_numbers_up_to_the_largest_are_taken_where_they_are_scaled(name):
-    agent, rng = taciturn.make(name, arms=3), np.random.default_rng(0)
+    agent, rng = taciturn.make(name, arms=3, **few_trees(name)), np.random.default_rng(0)
     for step in range(30):
         exponent = rng.choice([-323, -160, 0, 15, 100])
         decision = agent.decide(rng.uniform(-1, 1, 3) * 10.0**exponent)

@@ -7,12 +7,18 @@ import pytest
 from sklearn.naive_bayes import MultinomialNB
 
 import taciturn
+from oracles.zoo import few_trees
 from taciturn.contracts import Decision
 from taciturn.experiments.checks import ARMS, AgentCheckError, check_agent
 from taciturn.registry import METHODS
 
 LEARNING = [name for name in METHODS if name != "majority"]  # its choice does not depend on the context
 WARMED_UP = {name for name, method in METHODS.items() if method.family in ("gcnucb", "bilinucb", "ilinucb")}
+
+
+def small(name):
+    """What makes a method quick to check, and changes nothing that is checked."""
+    return ({"warmup": 8} if name in WARMED_UP else {}) | few_trees(name)
 
 
 def params(name, preset=None):
@@ -27,12 +33,12 @@ OF_THE_PAPER = [name for name in LEARNING if params(name, "paper") != params(nam
     ("preset", "name"), [*((None, name) for name in LEARNING), *(("paper", name) for name in OF_THE_PAPER)]
 )
 def test_every_agent_passes(name, preset):
-    check_agent(partial(taciturn.make, name, preset=preset, **({"warmup": 8} if name in WARMED_UP else {})))
+    check_agent(partial(taciturn.make, name, preset=preset, **small(name)))
 
 
 @pytest.mark.parametrize("name", LEARNING)
 def test_every_agent_passes_with_several_right_arms(name):
-    check_agent(partial(taciturn.make, name, one_right_arm=False, **({"warmup": 8} if name in WARMED_UP else {})))
+    check_agent(partial(taciturn.make, name, one_right_arm=False, **small(name)))
 
 
 def test_an_agent_with_a_scikit_learn_classifier_as_imputer_passes():

@@ -5,7 +5,6 @@ import enum
 import hashlib
 import json
 import os
-import subprocess
 import sys
 from functools import partial
 
@@ -15,6 +14,7 @@ from sklearn.linear_model import SGDClassifier
 
 import taciturn
 from oracles.zoo import AGENTS, ARMS, contexts
+from process_kit import answering
 from taciturn.agents import storage
 from taciturn.errors import InvalidData, TaciturnError
 from taciturn.registry import METHODS
@@ -138,71 +138,45 @@ def test_every_flipped_bit_and_every_truncation_is_refused(saved, memory):
 
 
 FORGER = """
-import copy, hashlib, json, sys
+import copy, hashlib, json, os, sys
 from pathlib import Path
 import numpy as np
 import taciturn
 from taciturn.agents import storage
+from taciturn.agents.warm import compile_kernels
 from taciturn.errors import TaciturnError
-
-file, forged = Path(sys.argv[1]), Path(sys.argv[1] + ".forged")
-content = file.read_bytes()[:-32]
-prefix = len(storage.MAGIC) + 8
-start = prefix + int.from_bytes(content[prefix - 8 : prefix], "little")
-header, arrays = json.loads(content[prefix:start]), content[start:]
-rng = np.random.default_rng(0)
-refused = used = 0
-unclean = []  # what `load` raised that is no TaciturnError
-
-def attempt(what, header, arrays):
-    global refused, used
-    text = json.dumps(header).encode()
-    content = storage.MAGIC + len(text).to_bytes(8, "little") + text + arrays
-    forged.write_bytes(content + hashlib.sha256(content).digest())
-    print(what, file=sys.stderr, flush=True)  # the last line names what crashed the process
-    try:
-        agent = taciturn.load(forged, trusted=False)
-    except TaciturnError:
-        refused += 1
-        return
-    except Exception as error:
-        unclean.append(f"{what}: {error!r}")
-        return
-    try:
-        for step in range(3):
-            decision = agent.decide(rng.random(4))
-            agent.feedback(decision.id, step % 2)
-            agent.feedback(6, step % 2)  # the first decision, again and again
-        agent.withdraw(7)
-        agent.add_arm("new", like=0)
-        agent.decide(rng.random(4))
-        agent.train_pending(20)
-        agent.health(), agent.explain(decision.id)
-        used += 1
-    except (TaciturnError, ArithmeticError, ValueError, TypeError, IndexError, KeyError, AttributeError, MemoryError):
-        refused += 1
-
-def layouts(number, position, value):
-    entries = [list(entry) for entry in header["arrays"]]
-    entries[number][position] = value
-    return {**header, "arrays": entries}
-
-for number, (dtype, shape, offset) in enumerate(header["arrays"]):
-    size, kind = int(np.prod(shape)), np.dtype(dtype)
-    if size and kind.kind in "iuf":
-        for wrong in (10**6, -7, 0, 1) if kind.kind in "iu" else (np.nan, -1e30):
-            content = bytearray(arrays)
-            at = offset + int(rng.integers(size)) * kind.itemsize
-            content[at : at + kind.itemsize] = np.array(wrong).astype(kind).tobytes()
-            attempt(f"array {number} holds {wrong}", header, bytes(content))
-    for other in ([0, *shape[1:]], [s + 1 for s in shape], shape[::-1], [*shape, 1]):
-        attempt(f"array {number} has shape {other}", layouts(number, 1, other), arrays)
-    other = "<f4" if kind.kind != "f" else "<i8"
-    attempt(f"array {number} is {other}", layouts(number, 0, other), arrays + bytes(64))
-    attempt(f"array {number} is elsewhere", layouts(number, 2, offset + 8), arrays)
 
 # A parameter may ask for any amount of training or threads, in a file as in a constructor.
 SLOW = {"start_epochs", "steps_per_arrival"}
+REFUSALS = TaciturnError, ArithmeticError, ValueError, TypeError, IndexError, KeyError, AttributeError, MemoryError
+
+def forgeries(header, arrays, rng):
+    def layouts(number, position, value):
+        entries = [list(entry) for entry in header["arrays"]]
+        entries[number][position] = value
+        return {**header, "arrays": entries}
+
+    for number, (dtype, shape, offset) in enumerate(header["arrays"]):
+        size, kind = int(np.prod(shape)), np.dtype(dtype)
+        if size and kind.kind in "iuf":
+            for wrong in (10**6, -7, 0, 1) if kind.kind in "iu" else (np.nan, -1e30):
+                content = bytearray(arrays)
+                at = offset + int(rng.integers(size)) * kind.itemsize
+                content[at : at + kind.itemsize] = np.array(wrong).astype(kind).tobytes()
+                yield f"array {number} holds {wrong}", header, bytes(content)
+        for other in ([0, *shape[1:]], [s + 1 for s in shape], shape[::-1], [*shape, 1]):
+            yield f"array {number} has shape {other}", layouts(number, 1, other), arrays
+        other = "<f4" if kind.kind != "f" else "<i8"
+        yield f"array {number} is {other}", layouts(number, 0, other), arrays + bytes(64)
+        yield f"array {number} is elsewhere", layouts(number, 2, offset + 8), arrays
+    for path in numbers(header["root"]):
+        for wrong in (10**9, -3, 0):
+            root = copy.deepcopy(header["root"])
+            inner = root
+            for step in path[:-1]:
+                inner = inner[step]
+            inner[path[-1]] = wrong
+            yield f"number at {path} is {wrong}", {**header, "root": root}, arrays
 
 def numbers(value, path=()):
     if isinstance(value, dict) and "dict" in value:
@@ -215,15 +189,55 @@ def numbers(value, path=()):
     elif type(value) is int:
         yield path
 
-for path in numbers(header["root"]):
-    for wrong in (10**9, -3, 0):
-        root = copy.deepcopy(header["root"])
-        inner = root
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = wrong
-        attempt(f"number at {path} is {wrong}", {**header, "root": root}, arrays)
-print(json.dumps([refused, used, unclean]))
+def use(agent, rng):
+    for step in range(3):
+        decision = agent.decide(rng.random(4))
+        agent.feedback(decision.id, step % 2)
+        agent.feedback(6, step % 2)  # the first decision, again and again
+    agent.withdraw(7)
+    agent.add_arm("new", like=0)
+    agent.decide(rng.random(4))
+    agent.train_pending(20)
+    agent.health(), agent.explain(decision.id)
+
+def forge(file, last):
+    content = file.read_bytes()[:-32]
+    prefix = len(storage.MAGIC) + 8
+    start = prefix + int.from_bytes(content[prefix - 8 : prefix], "little")
+    header, arrays = json.loads(content[prefix:start]), content[start:]
+    rng, forged = np.random.default_rng(0), Path(f"{file}.forged")
+    refused = used = 0
+    unclean = []  # what `load` raised that is no TaciturnError
+    for what, header, arrays in forgeries(header, arrays, rng):
+        text = json.dumps(header).encode()
+        content = storage.MAGIC + len(text).to_bytes(8, "little") + text + arrays
+        forged.write_bytes(content + hashlib.sha256(content).digest())
+        last.write_text(what)  # names what crashed the process
+        try:
+            agent = taciturn.load(forged, trusted=False)
+        except TaciturnError:
+            refused += 1
+            continue
+        except Exception as error:
+            unclean.append(f"{what}: {error!r}")
+            continue
+        try:
+            use(agent, rng)
+            used += 1
+        except REFUSALS:
+            refused += 1
+    return [refused, used, unclean]
+
+compile_kernels(["linucb", "gcnucb", "viewucb"])
+for line in sys.stdin:  # everything is imported and loaded once; a fork of this process may crash
+    file, last = Path(line.rstrip()), Path(line.rstrip() + ".last")
+    child = os.fork()
+    if not child:
+        print(json.dumps(forge(file, last)), flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        print(json.dumps(f"crashed with status {status}: {last.read_text()}"), flush=True)
 """
 FORGED = {
     "linucb": {},
@@ -243,9 +257,16 @@ FORGED = {
 }
 
 
+@pytest.fixture(scope="module")
+def forger():
+    """A function that makes and tries all forgeries of a file in a process of its own, which may crash."""
+    with answering(sys.executable, "-c", FORGER) as forge:
+        yield forge
+
+
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forged_array_or_number_is_refused_or_harmless(name, memory):
-    """Kernels do not check indices; a forged one once read and wrote anywhere. A process of its own may crash."""
+def test_a_forged_array_or_number_is_refused_or_harmless(name, memory, forger):
+    """Kernels do not check indices; a forged one once read and wrote anywhere."""
     agent = taciturn.make(name, arms=3, **FORGED[name])
     agent.warm_start(np.random.default_rng(1).random((6, 4)), [0, 1, 2] * 2)
     for step in range(12):
@@ -256,10 +277,9 @@ def test_a_forged_array_or_number_is_refused_or_harmless(name, memory):
     agent.decide(np.random.default_rng(13).random(4))
     agent.train_pending(5)  # ViewUCB is in the middle of a solve
     agent.save(memory / "agent")
-    command = [sys.executable, "-c", FORGER, memory / "agent"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
-    refused, used, unclean = json.loads(done.stdout)
+    found = forger(memory / "agent")
+    assert not isinstance(found, str), found
+    refused, used, unclean = found
     assert unclean == [], "a file that does not fit together is InvalidData"
     assert refused > used
 

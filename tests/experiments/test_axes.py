@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import taciturn
 from cli_kit import taciturn as command_line
+from oracles.zoo import few_trees
 from taciturn.errors import TaciturnError
 from taciturn.experiments.axes import parse_max_nodes, parse_restart
 from taciturn.experiments.checks import toy_data
@@ -38,7 +39,7 @@ GRAPH = toy_data(40, edges=True)
 def test_a_restart_in_mid_stream_changes_no_decision(method, share, seed, data, options, drift):
     """With rewards pending, late and missing; the agent is saved, dropped and loaded."""
     stream = taciturn.Stream(data, 0.3, seed, delay="uniform:6", drift=drift)
-    agents = [taciturn.make(method, arms=data.arms, seed=seed, **options) for _ in range(2)]
+    agents = [taciturn.make(method, arms=data.arms, seed=seed, **few_trees(method), **options) for _ in range(2)]
     whole = taciturn.evaluate(agents[0], stream)
     restarted = taciturn.evaluate(agents[1], stream, restart=share)
     np.testing.assert_array_equal(restarted.choices, whole.choices)

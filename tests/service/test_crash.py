@@ -4,11 +4,15 @@ Every fifth server is of another release: its defaults and its rounding are othe
 the next one is of the first release again. TACITURN_KILLS is the number of kills; 100 by default, with 20 upgrades.
 """
 
+import http.client
 import json
 import os
+import queue
+import random
 import sqlite3
 import subprocess
 import sys
+import threading
 import urllib.request
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -78,41 +82,58 @@ for line in sys.stdin:  # everything is imported and loaded once; each server is
 """
 )
 
-LOAD = """
-import http.client, json, random, sys, threading
-port, seed = int(sys.argv[1]), int(sys.argv[2])
-lock = threading.Lock()
+AGENTS = {"lin": ("linucb", {}), "graph": ("viewucb", {"neighbors": 2}), "bili": ("bilinucb-kmeans", {"warmup": 5})}
 
-def report(*words):
-    with lock:
-        print(*words, flush=True)
 
-def work(name, number):
-    rng = random.Random(1000 * seed + number)
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    def ask(method, path, body):
-        line.request(method, path, json.dumps(body), {"content-type": "application/json"})
-        answer = line.getresponse()
-        content = answer.read()
-        assert answer.status < 300, (answer.status, content)
-        return json.loads(content) if content else None
-    try:
+class Load:
+    """Clients of a server that ask for decisions and send rewards until it dies.
+
+    `reports` is what was acknowledged, and None from each client when it ends.
+    """
+
+    def __init__(self, port, seed):
+        self.port, self.seed = port, seed
+        self.reports, self.errors = queue.SimpleQueue(), []
+        names = [("lin", "graph", "bili")[number % 3] for number in range(4)]
+        self.threads = [threading.Thread(target=self.work, args=given, daemon=True) for given in enumerate(names)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, error, *_):
+        for thread in self.threads if error is None else ():
+            thread.join()
+
+    def work(self, number, name):
+        try:
+            self.ask_for_ever(name, random.Random(1000 * self.seed + number))  # noqa: S311 - not for secrets
+        except (OSError, http.client.HTTPException):
+            pass  # the server was killed
+        except BaseException as error:  # noqa: BLE001 - which the main thread has to see
+            self.errors.append(repr(error))
+        finally:
+            self.reports.put(None)
+
+    def ask_for_ever(self, name, rng):
+        line = http.client.HTTPConnection("127.0.0.1", int(self.port), timeout=20)
+
+        def ask(method, path, body):
+            line.request(method, path, json.dumps(body), {"content-type": "application/json"})
+            answer = line.getresponse()
+            content = answer.read()
+            assert answer.status < 300, (answer.status, content)
+            return json.loads(content) if content else None
+
         while True:
             contexts = [[rng.random() for _ in range(4)] for _ in range(rng.choice([1, 1, 3]))]
             decisions = ask("POST", f"/v1/agents/{name}/decisions", {"contexts": contexts})["decisions"]
             for decision in decisions:
-                report("decision", name, decision["id"], decision["arm"])
+                self.reports.put(("decision", name, decision["id"], decision["arm"]))
                 reward = rng.choice([0, 1, None, 0.5])
                 ask("PUT", f"/v1/agents/{name}/decisions/{decision['id']}/reward", {"reward": reward})
-                report("reward", name, decision["id"], json.dumps(reward))
-    except (OSError, http.client.HTTPException):
-        pass  # the server was killed
-
-for number in range(4):
-    threading.Thread(target=work, args=(("lin", "graph", "bili")[number % 3], number)).start()
-"""
-
-AGENTS = {"lin": ("linucb", {}), "graph": ("viewucb", {"neighbors": 2}), "bili": ("bilinucb-kmeans", {"warmup": 5})}
+                self.reports.put(("reward", name, decision["id"], reward))
 
 
 @contextmanager
@@ -211,19 +232,18 @@ def kill_repeatedly(servers, tmp_path):
         post(port, "/v1/agents", {"name": name, "kind": kind, "arms": 3, "params": params | {"seed": 0}})
     for kill in range(KILLS):
         after = int(rng.integers(1, 120))
-        with subprocess.Popen(
-            [sys.executable, "-c", LOAD, port, str(kill)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as load:
-            lines = [load.stdout.readline() for _ in range(after)]
+        with Load(port, kill) as load:
+            reports = [load.reports.get() for _ in range(after)]
+            assert all(reports), (load.errors, "a client ended before the server was killed")
             assert servers("kill") == ["dead"]
-            rest, errors = load.stdout.read(), load.stderr.read()
-        assert not errors, errors
-        for line in lines + rest.splitlines():
-            what, name, id, value = line.split()
+        assert not load.errors, load.errors
+        while not load.reports.empty():
+            reports.append(load.reports.get())
+        for what, name, id, value in filter(None, reports):
             if what == "decision":
-                assert decisions.setdefault((name, int(id)), int(value)) == int(value)
+                assert decisions.setdefault((name, id), value) == value
             else:
-                rewards[name, int(id)] = json.loads(value)
+                rewards[name, id] = value
         replica.catch_up()
         assert decisions.items() <= replica.decided.items()
         assert all(replica.rewarded[which] == [reward] for which, reward in rewards.items()), "exactly once"
