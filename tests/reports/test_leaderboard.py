@@ -181,9 +181,9 @@ def test_who_is_told_the_right_arm_or_has_no_ranked_run_is_listed_apart(tmp_path
     assert board.methods == ["linucb", "viewucb"]
     assert list(board.apart) == ["cb-linucb", "knn", "oracle-full", "vw-bag", "vw-cover"]
     html = write_leaderboard(tmp_path)[0].read_text(encoding="utf-8")
-    assert "<li>oracle-full: it is told the right arm after every decision</li>" in html
-    assert "<li>vw-cover: all its runs failed</li>" in html
-    assert "<li>cb-linucb: it was left out</li>" in html
+    assert "<li>oracle-full: told the right arm after every decision</li>" in html
+    assert "<li>vw-cover: all runs failed</li>" in html
+    assert "<li>cb-linucb: left out</li>" in html
     assert "too slow" in html
     assert not [a for a in board.not_first() if a[:2] == ("d", board.silence[0])], "being told is not being better"
     assert board.best("d", board.silence[0]) == 0.5
@@ -212,7 +212,7 @@ def test_peers_with_zeros_are_compared_with_themselves_and_not_ranked(tmp_path):
     write_info(tmp_path, BakeoffInfo(tuned_on=["tuned"]))
     board = read_leaderboard(tmp_path)
     assert set(board.methods) == {"vw-bag", "vw-cover", "viewucb"}
-    assert board.apart["vw-bag-zero"].startswith("it counts silence as 0")
+    assert board.apart["vw-bag-zero"].startswith("count silence as 0")
     half = next(setting for setting in board.silence if setting[0] == "mcar:0.5")
     pairs = board.zero_pairs("vw-bag-zero", half)
     assert [(one.method, two.method, one.data) for one, two in pairs] == [

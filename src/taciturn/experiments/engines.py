@@ -1,6 +1,7 @@
 """Engines that carry out runs: in this process, or in worker processes on this machine. Results come as they finish."""
 
 import gc
+import multiprocessing
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence

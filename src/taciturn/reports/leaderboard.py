@@ -82,15 +82,15 @@ class Leaderboard:
 
     def _why_apart(self, method: str) -> str:
         if method == TOLD:
-            return "it is told the right arm after every decision"
+            return "told the right arm after every decision"
         if peer_of_zeros(method):
-            return "it counts silence as 0: see the table of zeros"
+            return "count silence as 0: see the table of zeros"
         runs = [record for record in self.runs if record.method == method]
         if not runs:
-            return "it was left out"
+            return "left out"
         if all(record.result is None for record in runs):
-            return "all its runs failed"
-        return "it finished no run on a ranked data set with rewards missing at random and nothing else changed"
+            return "all runs failed"
+        return "finished no run on a ranked data set with rewards missing at random and nothing else changed"
 
     def entered(self, settings: Iterable[SettingKey]) -> list[str]:
         """The methods, by name, that finished a ranked data set in one of some settings.

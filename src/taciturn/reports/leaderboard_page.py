@@ -120,7 +120,10 @@ def _main(board: Leaderboard, tables: Tables) -> str:
         if any(standing.lacks for standing in board.standings):
             parts.append('<p class="note">† failed or was left out in some cells, where it shares the last rank.</p>')
     if board.apart:
-        items = "".join(f"<li>{escape(method)}: {escape(why)}</li>" for method, why in board.apart.items())
+        by_reason: dict[str, list[str]] = {}
+        for method, why in board.apart.items():
+            by_reason.setdefault(why, []).append(method)
+        items = "".join(f"<li>{escape(', '.join(some))}: {escape(why)}</li>" for why, some in by_reason.items())
         parts.append(f"<p>Not ranked:</p><ul>{items}</ul>")
     return "".join(parts) + _left_out(board)
 
