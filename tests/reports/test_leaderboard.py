@@ -303,6 +303,26 @@ def test_later_runs_of_the_same_cell_and_seed_replace_earlier_ones(tmp_path):
     assert "1 runs were repeated later" in write_leaderboard(tmp_path)[0].read_text(encoding="utf-8")
 
 
+def test_runs_of_fewer_steps_are_not_compared_with_longer_ones(tmp_path):
+    """A quick bake-off in the folder of a longer one replaced the runs of its methods, beside those of the others."""
+    long = [invented(method, "d", steps=1000, result=0.8) for method in ("viewucb", "knn")]
+    short = [
+        invented(method, "d", steps=300, result=0.4, id=f"short {method}") for method in ("viewucb", "knn", "linucb")
+    ]
+    elsewhere = invented("linucb", "d", "mcar:0.9", steps=300)
+    failed = invented("static", "d", result=None)
+    for i, records in enumerate(([*long, *short], [*short, *long])):
+        board = board_of(tmp_path / str(i), [*records, elsewhere, failed])
+        results = {(record.method, record.missing): record.result for record in board.runs}
+        assert results == {
+            ("viewucb", "mcar:0.5"): 0.8,
+            ("knn", "mcar:0.5"): 0.8,
+            ("static", "mcar:0.5"): None,
+            ("linucb", "mcar:0.9"): 0.5,
+        }
+        assert board.replaced == 3
+
+
 def sample(folder, **options):
     """A folder with a bit of everything: peers, your own, graded rewards, other axes, failures, what was left out."""
     methods = ["viewucb", "vw-squarecb", "linucb", "extratrees", "static", EVIL, "oracle-full", "knn", "logreg"]
