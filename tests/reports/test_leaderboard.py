@@ -1,5 +1,6 @@
 """The leaderboard: what is ranked, counted and compared, and its page, JSON and picture; no agent runs."""
 
+import io
 import itertools
 import json
 import math
@@ -7,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from browser_kit import chromium
@@ -22,6 +24,7 @@ from taciturn.reports.leaderboard import read_leaderboard
 from taciturn.reports.leaderboard_figure import draw_leaderboard
 from taciturn.reports.leaderboard_page import write_leaderboard
 from taciturn.reports.leaderboard_tables import Tables
+from taciturn.reports.leaderboard_text import leaderboard_table
 
 RATES = (0.0, 0.5, 0.9)
 EVIL = "my.module:<script>alert(1)</script>{{body}}"
@@ -321,6 +324,23 @@ def test_runs_of_fewer_steps_are_not_compared_with_longer_ones(tmp_path):
             ("linucb", "mcar:0.9"): 0.5,
         }
         assert board.replaced == 3
+
+
+def test_the_table_of_the_terminal_tells_close_rates_apart_and_shows_names_as_they_are(tmp_path):
+    """99.5 and 99.9 % were both columns called 100%, with the ranks of the last; brackets were read as markup."""
+    own = "command:sh agent.sh [/x] [bold]"
+    results = {"mcar:0.995": {"viewucb": 0.8, own: 0.2}, "mcar:0.999": {"viewucb": 0.2, own: 0.8}}
+    records = [
+        invented(method, "d", missing, result=result)
+        for missing, of_method in results.items()
+        for method, result in of_method.items()
+    ]
+    table = leaderboard_table(board_of(tmp_path, records))
+    console = Console(file=io.StringIO(), width=200)
+    console.print(table)
+    rows = [[cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in console.file.getvalue().splitlines()]
+    shown = {row[0]: row[3:5] for row in rows if row}
+    assert shown == {"method": ["99.5%", "99.9%"], "viewucb": ["1.0", "2.0"], own: ["2.0", "1.0"]}
 
 
 def sample(folder, **options):
