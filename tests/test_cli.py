@@ -12,7 +12,9 @@ from rich.console import Console
 
 from cli_kit import taciturn
 from rewards_kit import graded_data
+from taciturn.cli.commands import run_command
 from taciturn.datasets import catalog
+from taciturn.experiments import bakeoff as baking
 from taciturn.experiments.recorder import RUNS, RunRecord, read_runs
 from taciturn.reports.tables import accuracy_table
 
@@ -364,3 +366,17 @@ def test_an_import_loads_no_heavy_package_that_it_does_not_need(statement, heavy
     code = f"{statement}; import sys; print(sorted(set({heavy.split()}) & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_an_interrupted_command_says_that_what_finished_is_kept(monkeypatch, capsys):
+    """typer makes an exit code of Ctrl-C, so that the line was never printed."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(baking, "built_in_spec", interrupt)
+    monkeypatch.setattr(sys, "argv", ["taciturn", "bakeoff", "--print-spec"])
+    with pytest.raises(SystemExit) as ended:
+        run_command()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "taciturn: interrupted; the runs that finished are kept\n"

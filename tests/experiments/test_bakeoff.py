@@ -72,6 +72,20 @@ def test_every_run_comes_once_and_the_first_seed_of_all_before_the_second():
     assert info.left_out == {}
 
 
+def test_blocks_get_the_data_in_their_own_form_each_loaded_once():
+    """A data set was loaded as the first block that names it says, and the others got the same."""
+    loaded = []
+
+    def load(name, block):
+        loaded.append((name, block.row_scaling, block.label))
+        return toy_data()
+
+    forms = [{}, {"scaling": "l1"}, {"label": "best"}, {}]
+    blocks = {str(i): Spec(data=["toy"], methods=["linucb"], seeds=1, **form) for i, form in enumerate(forms)}
+    planned(own(), blocks, load)
+    assert loaded == [("toy", "none", None), ("toy", "l1", None), ("toy", "none", "best")]
+
+
 def test_what_is_not_here_or_left_out_on_purpose_is_not_run_and_said_once(monkeypatch):
     monkeypatch.setitem(PEERS, "absent", PEERS["vw-bag"]._replace(package="no-such-package"))
 

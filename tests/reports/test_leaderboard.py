@@ -1,5 +1,6 @@
 """The leaderboard: what is ranked, counted and compared, and its page, JSON and picture; no agent runs."""
 
+import io
 import itertools
 import json
 import math
@@ -7,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import stats
 
 from browser_kit import chromium
@@ -22,6 +24,7 @@ from taciturn.reports.leaderboard import read_leaderboard
 from taciturn.reports.leaderboard_figure import draw_leaderboard
 from taciturn.reports.leaderboard_page import write_leaderboard
 from taciturn.reports.leaderboard_tables import Tables
+from taciturn.reports.leaderboard_text import leaderboard_table
 
 RATES = (0.0, 0.5, 0.9)
 EVIL = "my.module:<script>alert(1)</script>{{body}}"
@@ -301,6 +304,43 @@ def test_later_runs_of_the_same_cell_and_seed_replace_earlier_ones(tmp_path):
     board = board_of(tmp_path, [first, invented("viewucb", "d", result=0.8)])
     assert [record.result for record in board.runs] == [0.8]
     assert "1 runs were repeated later" in write_leaderboard(tmp_path)[0].read_text(encoding="utf-8")
+
+
+def test_runs_of_fewer_steps_are_not_compared_with_longer_ones(tmp_path):
+    """A quick bake-off in the folder of a longer one replaced the runs of its methods, beside those of the others."""
+    long = [invented(method, "d", steps=1000, result=0.8) for method in ("viewucb", "knn")]
+    short = [
+        invented(method, "d", steps=300, result=0.4, id=f"short {method}") for method in ("viewucb", "knn", "linucb")
+    ]
+    elsewhere = invented("linucb", "d", "mcar:0.9", steps=300)
+    failed = invented("static", "d", result=None)
+    for i, records in enumerate(([*long, *short], [*short, *long])):
+        board = board_of(tmp_path / str(i), [*records, elsewhere, failed])
+        results = {(record.method, record.missing): record.result for record in board.runs}
+        assert results == {
+            ("viewucb", "mcar:0.5"): 0.8,
+            ("knn", "mcar:0.5"): 0.8,
+            ("static", "mcar:0.5"): None,
+            ("linucb", "mcar:0.9"): 0.5,
+        }
+        assert board.replaced == 3
+
+
+def test_the_table_of_the_terminal_tells_close_rates_apart_and_shows_names_as_they_are(tmp_path):
+    """99.5 and 99.9 % were both columns called 100%, with the ranks of the last; brackets were read as markup."""
+    own = "command:sh agent.sh [/x] [bold]"
+    results = {"mcar:0.995": {"viewucb": 0.8, own: 0.2}, "mcar:0.999": {"viewucb": 0.2, own: 0.8}}
+    records = [
+        invented(method, "d", missing, result=result)
+        for missing, of_method in results.items()
+        for method, result in of_method.items()
+    ]
+    table = leaderboard_table(board_of(tmp_path, records))
+    console = Console(file=io.StringIO(), width=200)
+    console.print(table)
+    rows = [[cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in console.file.getvalue().splitlines()]
+    shown = {row[0]: row[3:5] for row in rows if row}
+    assert shown == {"method": ["99.5%", "99.9%"], "viewucb": ["1.0", "2.0"], own: ["2.0", "1.0"]}
 
 
 def sample(folder, **options):

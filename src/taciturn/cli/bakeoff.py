@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from taciturn.cli.running import print_left_out, report_failures, run_all, with_agent
 from taciturn.cli.shared import Address, AsJson, Edges, Jobs, Label, errors, lazy, out, split
@@ -122,4 +123,4 @@ def _write(folder: Path, *, as_json: bool) -> None:
         sys.stdout.write(data.read_text(encoding="utf-8"))
         return
     out.print(leaderboard_text.leaderboard_table(leaderboard.read_leaderboard(folder)))
-    out.print(f"\n[bold]{page}[/bold], and for programs {data}", soft_wrap=True)
+    out.print(f"\n[bold]{escape(str(page))}[/bold], and for programs {escape(str(data))}", soft_wrap=True)

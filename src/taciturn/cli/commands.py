@@ -11,6 +11,9 @@ from taciturn.cli import bakeoff, datasets, paper, run, serve
 from taciturn.cli.shared import fail, out
 from taciturn.errors import TaciturnError, how_to_install
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, which typer returns in place of raising `KeyboardInterrupt`."""
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -54,5 +57,7 @@ def run_command() -> None:
     except (TaciturnError, OSError) as error:
         fail(error)
     except (KeyboardInterrupt, typer.Abort):
-        fail("interrupted; the runs that finished are kept", 130)
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        fail("interrupted; the runs that finished are kept", INTERRUPTED)
     raise SystemExit(code if isinstance(code, int) else 0)

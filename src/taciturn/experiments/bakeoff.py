@@ -94,7 +94,7 @@ class Plan(NamedTuple):
 
 
 class Planner:
-    """Turns blocks into runs: loads each data set once, and leaves out what is not here.
+    """Turns blocks into runs: loads each data set once in each form, and leaves out what is not here.
 
     Arguments:
         bakeoff: what to run.
@@ -106,7 +106,7 @@ class Planner:
         self, bakeoff: Bakeoff, load: Callable[[str, Spec], Dataset], on_left_out: Callable[[str], object]
     ) -> None:
         self._bakeoff, self._load, self._on_left_out = bakeoff, load, on_left_out
-        self._loaded: dict[str, Dataset | None] = {}
+        self._loaded: dict[tuple[str | None, ...], Dataset | None] = {}
         self._told: set[str] = set()
 
     def plan(self, size: Size, blocks: dict[str, Spec]) -> Plan:
@@ -139,13 +139,14 @@ class Planner:
         return expand(experiment_of(block, datasets, methods), on_left_out=self._tell)
 
     def _dataset(self, name: str, block: Spec) -> Dataset | None:
-        if name not in self._loaded:
-            self._loaded[name] = None
+        key = name, block.row_scaling, block.label, block.edges
+        if key not in self._loaded:
+            self._loaded[key] = None
             try:
-                self._loaded[name] = self._load(name, block)
+                self._loaded[key] = self._load(name, block)
             except DataUnavailable as error:
                 self._tell(str(error))
-        return self._loaded[name]
+        return self._loaded[key]
 
     def _is_installed(self, method: str) -> bool:
         lacking = missing_library(method)

@@ -38,7 +38,8 @@ class Leaderboard:
     """Runs by cell, and what is counted over them.
 
     `data` are the labels of data sets with their names, `settings` those of settings, both in the order of tables;
-    `replaced` runs had a later one with the same data, setting, method and seed, and are not counted.
+    `replaced` runs are not counted: they had a later one with the same data, setting, method and seed, or fewer steps
+    than others on the same data and setting.
     """
 
     info: BakeoffInfo
@@ -265,10 +266,8 @@ def read_leaderboard(folder: Path) -> Leaderboard:
     graded = {record.data_key[:2] for record in every if record.mean_reward is not None}
     keys = [_data_key(record, graded) for record in every]
     labels = data_labels([record for record, key in zip(every, keys, strict=True) if record.data_key == key])
-    kept = {
-        (labels[key], record.setting_key, record.method, record.seed): record
-        for record, key in zip(every, keys, strict=True)
-    }
+    counted = _longest([(labels[key], record) for record, key in zip(every, keys, strict=True)])
+    kept = {(label, record.setting_key, record.method, record.seed): record for label, record in counted}
     settings = {setting: setting_text(record) for (_, setting, _, _), record in kept.items()}
     measures = {labels[key]: measure_of(graded=key[2] == REWARD.name) for key in keys}
     order = sorted(kept, key=lambda key: (key[0], setting_order(key[1]), key[2], key[3]))
@@ -287,6 +286,22 @@ def read_leaderboard(folder: Path) -> Leaderboard:
         cells=cells,
         duels=Duels(folder),
     )
+
+
+def _longest(labelled: list[tuple[str, RunRecord]]) -> list[tuple[str, RunRecord]]:
+    """Return the runs of each data set and setting that have the most steps, and those that failed.
+
+    A folder can hold a look at 300 rounds beside runs of 1000, which learned for longer: they are not comparable.
+    """
+    most: dict[tuple[str, SettingKey], int] = {}
+    for label, record in labelled:
+        key = label, record.setting_key
+        most[key] = max(record.steps, most.get(key, 0))
+    return [
+        (label, record)
+        for label, record in labelled
+        if record.result is None or record.steps == most[label, record.setting_key]
+    ]
 
 
 def _data_key(record: RunRecord, graded: set[tuple[str, float]]) -> DataKey:

@@ -247,7 +247,8 @@ def _provenance(board: Leaderboard, commands: list[str]) -> str:
         },
         "parameters": {record.method: record.params for record in reversed(board.runs)},  # silence alone is first
     }
-    replaced = f"<p>{board.replaced} runs were repeated later and are not counted.</p>" if board.replaced else ""
+    why = "were repeated later, or have fewer steps than others on the same data set and setting, and are not counted"
+    replaced = f"<p>{board.replaced} runs {why}.</p>" if board.replaced else ""
     text = escape(json.dumps(facts, indent=2, sort_keys=True, ensure_ascii=False))
     again = escape("\n".join(commands) or "(not recorded)")
     return (

@@ -1,5 +1,6 @@
 """The numbers of a leaderboard as text, and its main table as Markdown."""
 
+from rich.markup import escape
 from rich.table import Table
 
 from taciturn.experiments.recorder import Setting
@@ -7,14 +8,14 @@ from taciturn.measures import Measure
 from taciturn.reports.cells import Cell, SettingKey
 from taciturn.reports.leaderboard import Leaderboard
 from taciturn.reports.standings import Standing
-from taciturn.reports.tables import mark_down
+from taciturn.reports.tables import mark_down, share_text
 
 WON = "won\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}tied\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}lost"
 
 
 def rate_text(setting: SettingKey) -> str:
     """Return the rate of a setting on the axis of silence as text."""
-    return f"{Setting.parse(setting[0]).value:.0%}"
+    return share_text(Setting.parse(setting[0]).value)
 
 
 def standing_header(board: Leaderboard) -> list[str]:
@@ -63,7 +64,8 @@ def leaderboard_table(board: Leaderboard) -> Table:
     for standing in board.standings:
         texts = dict(zip(standing_header(board), standing_texts(standing), strict=True))
         table.add_row(
-            *(texts[name] for name in shown), style="bold" if standing.method == board.info.recommended else None
+            *(escape(texts[name]) for name in shown),
+            style="bold" if standing.method == board.info.recommended else None,
         )
     return table
 

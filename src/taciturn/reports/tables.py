@@ -254,9 +254,14 @@ def scaling_text(record: RunRecord) -> str:
     return ", ".join(parts) or "none"
 
 
+def share_text(share: float) -> str:
+    """Return a share in percent with the digits that it has: 90%, 99.5%."""
+    return f"{100 * share:.6g}%"
+
+
 def silent_text(missing: Setting, delay: Setting) -> str:
     """Return the share of missing rewards, their mechanism unless at random, and the delay if any, as text."""
-    text = f"{missing.value:.0%}" + ("" if missing.kind == "mcar" else f" by {missing.kind}")
+    text = share_text(missing.value) + ("" if missing.kind == "mcar" else f" by {missing.kind}")
     if delay.value == 0:
         return text
     return f"{text}, {delay.value:g} late" + ("" if delay.kind == "fixed" else f" ({delay.kind})")
@@ -265,8 +270,8 @@ def silent_text(missing: Setting, delay: Setting) -> str:
 def also_text(record: RunRecord) -> str:
     """Return what drifted, when the agent was restarted and how many contexts it held at most, if anything, as text."""
     kind, share = record.drift_setting
-    parts = [] if kind == "none" else [f"{kind} drift at {share:.0%}"]
-    parts += [] if record.restart is None else [f"restart at {record.restart:.0%}"]
+    parts = [] if kind == "none" else [f"{kind} drift at {share_text(share)}"]
+    parts += [] if record.restart is None else [f"restart at {share_text(record.restart)}"]
     parts += [] if record.max_nodes is None else [f"{record.max_nodes} nodes"]
     return ", ".join(parts)
 
