@@ -156,7 +156,8 @@ def test_the_number_of_python_calls_does_not_grow_with_arms():
 
     for kind in (taciturn.LinUCB, taciturn.ViewUCB, taciturn.BILinUCB, taciturn.GCNUCB, taciturn.ROGCN):
         calls(kind, 3)
-        assert calls(kind, 300) <= 1.2 * calls(kind, 3), kind
+        assert calls(kind, 250) <= 1.2 * calls(kind, 3), kind
+        assert calls(kind, 600) <= 1.2 * calls(kind, 300), kind  # where viewucb solves all arms at once
 
 
 def test_memory_limit_is_checked_before_anything_is_allocated():

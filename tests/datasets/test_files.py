@@ -183,7 +183,7 @@ def test_an_archive_truncated_anywhere_is_refused(tmp_path):
 
 
 def test_the_error_for_an_unknown_data_set_lists_the_known_ones(tmp_path):
-    with pytest.raises(UnknownName, match="did you mean 'cora'.*cnae9, cora, covertype, digits, "):
+    with pytest.raises(UnknownName, match="did you mean 'cora'.*cnae9, cora, covertype, credit-g, digits, "):
         taciturn.load_dataset("corra")
     with pytest.raises(InvalidData, match="no file"):
         taciturn.load_dataset(tmp_path / "absent.npz")

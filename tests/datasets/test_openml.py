@@ -1,13 +1,13 @@
 """OpenML through scikit-learn's own `fetch_openml`, whose requests go to a server on loopback: complete and failing."""
 
 import hashlib
+import importlib
 import json
 import socket
 import urllib.request
 
 import numpy as np
 import pytest
-import sklearn.datasets._openml
 
 import taciturn
 from download_kit import send
@@ -97,7 +97,10 @@ def timeouts(server, monkeypatch):
         url = request.full_url.replace("https://www.openml.org", server.url)
         return urllib.request.urlopen(urllib.request.Request(url, headers=dict(request.header_items())))  # noqa: S310
 
-    monkeypatch.setattr(sklearn.datasets._openml, "urlopen", urlopen)
+    # Of the function that is imported now: other tests of the same process may have imported the package anew.
+    monkeypatch.setitem(
+        importlib.import_module("sklearn.datasets").fetch_openml.__wrapped__.__globals__, "urlopen", urlopen
+    )
     return seen
 
 
