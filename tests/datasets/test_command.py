@@ -2,6 +2,7 @@
 
 import json
 import socket
+import urllib.request
 
 import pytest
 
@@ -78,6 +79,7 @@ def test_fetching_without_a_network_is_one_line_and_exit_code_2(name, folder, mo
         monkeypatch.setenv(variable, "http://127.0.0.1:9")  # nothing listens there
         monkeypatch.delenv(variable.upper(), raising=False)
     monkeypatch.setenv("no_proxy", "")
+    monkeypatch.setattr(urllib.request, "_opener", None)  # which keeps the proxies of its first request
     result = taciturn(folder, "datasets", "fetch", name)
     assert (result.returncode, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
