@@ -1,13 +1,14 @@
-"""Measure what agents take in memory: `measure` runs a scenario in a process of its own and reads its resident memory.
+"""Measure what agents take in memory: a scenario runs in a process of its own, which reads its resident memory.
 
 Kernels allocate outside of Python's view, so only the system can say how much there is. `VmHWM` in /proc/self/status is
 the most memory since it was last reset, which writing 5 to /proc/self/clear_refs does.
 """
 
+import contextlib
 import ctypes
 import gc
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
 
@@ -15,16 +16,38 @@ import numpy as np
 import scipy.sparse as sp
 
 import taciturn
+from process_kit import answering
 
 SUPPORTED = Path("/proc/self/clear_refs").exists()
 
 
-def measure(scenario, **options):
-    """What a function of this module returned, called with `options` in a new process."""
-    command = [sys.executable, __file__, scenario, json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@contextlib.contextmanager
+def measurer():
+    """A function that returns what a function of this module did, called by name with `options` in a new process.
+
+    All are forks of one process, which has imported everything and done nothing.
+    """
+    with answering(sys.executable, __file__) as ask:
+        yield lambda scenario, **options: ask(json.dumps([scenario, options]))
+
+
+def serve():
+    """For each line on stdin, a scenario and its options, one on stdout: what the scenario returned, or an error."""
+    for line in sys.stdin:
+        scenario, options = json.loads(line)
+        if child := os.fork():
+            _, status = os.waitpid(child, 0)
+            if status:
+                answer({"failed": scenario, "status": status})
+            continue
+        answer(globals()[scenario](**options))
+        os._exit(0)
+
+
+def answer(value):
+    """Write a line of JSON on stdout at once."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
 
 
 def status(field):
@@ -115,4 +138,4 @@ def growing(name, arms, limit, features, step, params):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))
+    serve()

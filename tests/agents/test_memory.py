@@ -141,12 +141,16 @@ def test_every_class_that_the_service_offers_is_measured():
     assert imputers == {method.params.get("imputer") for method in measured}
 
 
+@pytest.fixture(scope="module")
+def measure():
+    with memory_kit.measurer() as measure:
+        yield measure
+
+
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_estimate_is_what_an_agent_takes_at_most(shape):
+def test_the_estimate_is_what_an_agent_takes_at_most(shape, measure):
     name, arms, features, entries, plan, params = SHAPES[shape]
-    found = memory_kit.measure(
-        "steady", name=name, arms=arms, features=features, entries=entries, plan=plan, params=params
-    )
+    found = measure("steady", name=name, arms=arms, features=features, entries=entries, plan=plan, params=params)
     assert found["measured"] > 100e6, "so much that other memory of the process does not matter"
     assert found["measured"] <= 1.3 * found["estimate"]
     assert found["estimate"] <= 1.3 * found["measured"]
@@ -161,8 +165,8 @@ def test_the_estimate_is_what_an_agent_takes_at_most(shape):
         ("rogcn", {"hidden": 2048}),
     ],
 )
-def test_features_grow_within_the_limit_copies_included(name, params):
-    found = memory_kit.measure("growing", name=name, arms=6, limit=200e6, features=500, step=97, params=params)
+def test_features_grow_within_the_limit_copies_included(name, params, measure):
+    found = measure("growing", name=name, arms=6, limit=200e6, features=500, step=97, params=params)
     assert found["measured"] <= 1.3 * 200e6
     assert found["features"] >= 2 * 500, "it grows as long as there is room"
     assert "arms and" in found["refusal"]
