@@ -28,14 +28,14 @@ SHAPES = {
         {"answered": 1900, "labelled": 80, "decided": 6},
         {"max_nodes": 2000},
     ),
-    "many contexts": ("linucb", 2, 500, 500, {"pending": 15_300, "labelled": 64}, {"max_nodes": 15_000}),
+    "many contexts": ("linucb", 2, 500, 500, {"pending": 20_300, "labelled": 64}, {"max_nodes": 20_000}),
     "an even sample": (
         "linucb",
         2,
         500,
         500,
-        {"pending": 15_300, "labelled": 64},
-        {"max_nodes": 15_000, "forget": "reservoir"},
+        {"pending": 20_300, "labelled": 64},
+        {"max_nodes": 20_000, "forget": "reservoir"},
     ),
     "many arms and contexts": ("linucb", 1000, 5, 5, {"pending": 10_300}, {"max_nodes": 10_000}),
     "many features": (
@@ -108,8 +108,8 @@ SHAPES = {
         5,
         3000,
         3000,
-        {"labelled": 1300, "decided": 6},
-        {"max_nodes": 1400, "refit_growth": 0.5},
+        {"labelled": 1600, "decided": 6},
+        {"max_nodes": 1700, "refit_growth": 0.5},
     ),
     "views of sparse contexts": (
         "viewucb",
