@@ -21,7 +21,7 @@ from taciturn.service.api import openapi
 from taciturn.service.api.access import AccessLog
 from taciturn.service.api.bodies import Budget, Disconnected, Receive, Share, read_body
 from taciturn.service.api.keys import Keyring
-from taciturn.service.api.metrics import Metrics
+from taciturn.service.api.metrics import Metrics, service_metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
 from taciturn.service.api.routes import JSON, Api, Endpoint, Handler, endpoints
 from taciturn.service.core.limits import Limits
@@ -237,7 +237,7 @@ def create_app(
     """
     limits, keyring = limits or service.limits, keyring or Keyring()
     budget = Budget(limits.in_flight)
-    metrics = Metrics(service, budget, journal_bytes)
+    metrics = service_metrics(service, budget, journal_bytes)
     table = endpoints(Api(service, limits, metrics), limits)
     app = App()
     app.router.redirect_slashes = False

@@ -56,7 +56,7 @@ class Page:
     def __init__(self, service: Service, keyring: Keyring, latencies: Latencies) -> None:
         self._views, self._keyring = Views(service, latencies), keyring
         self._forms = Forms(service, keyring, self._refused)
-        self._limits, self._metrics = service.limits, Metrics(service)  # its own: the page is not counted as traffic
+        self._limits, self._metrics = service.limits, Metrics()  # its own: the page is not counted as traffic
         folder = files("taciturn.service.web") / "static"
         self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
