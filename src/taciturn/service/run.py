@@ -1,7 +1,6 @@
 """Opens the parts of a service in order, serves it, and closes them in reverse order."""
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from ipaddress import ip_address
@@ -9,9 +8,6 @@ from pathlib import Path
 from socket import socket
 from typing import Literal
 
-from threadpoolctl import threadpool_limits
-
-from taciturn.agents.warm import compile_kernels
 from taciturn.errors import TaciturnError
 from taciturn.service.api.access import AccessLog
 from taciturn.service.api.asgi import App
@@ -27,16 +23,11 @@ from taciturn.service.journal.sql import SQLJournal
 from taciturn.service.journal.sqlite import SQLiteJournal, SQLiteTables
 from taciturn.service.journal.tables import Tables
 from taciturn.service.logs import log_to_stderr
+from taciturn.service.prepare import prepare
 from taciturn.service.server import Server, StopSignals, listen
 from taciturn.service.web import add_page
 
 JOURNAL, SNAPSHOTS = "journal.db", "snapshots"
-PREPARED_KINDS = ("viewucb", "linucb")
-"""Kinds of agents whose kernels are compiled before the service is ready; those of others when one is created."""
-
-BLAS_VARIABLES = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"}
-"""An operator who sets one of these decides how many threads linear algebra has."""
-
 log = logging.getLogger("taciturn.service")
 
 
@@ -118,16 +109,6 @@ def opened_app(
         service.check()
 
 
-def prepare() -> None:
-    """Compile what decisions need, and give linear algebra one thread: agents have a thread each.
-
-    With more, the training of one agent occupies all processors, and the decisions of the others wait.
-    """
-    compile_kernels(PREPARED_KINDS)  # this also loads the libraries whose threads are limited
-    if not BLAS_VARIABLES & os.environ.keys():
-        threadpool_limits(1)
-
-
 def check_host(host: str, *, keyed: bool) -> None:
     """Raise if other machines could reach a service without keys."""
     try:
@@ -152,6 +133,11 @@ def check_folder(folder: Path) -> None:
 
 def run(settings: Settings, announce: Callable[[int], object], warnings: Sequence[str] = ()) -> None:
     """Run a service until a signal stops it; `announce` is called with the port, and the warnings are logged first."""
+    if settings.is_cluster:
+        from taciturn.service.cluster.run import run_cluster  # noqa: PLC0415 - Ray is an extra
+
+        run_cluster(settings, announce, warnings)
+        return
     write = log_to_stderr(settings.log_level)
     for warning in warnings:
         log.warning("%s", warning)

@@ -10,12 +10,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from taciturn.errors import TaciturnError
-from taciturn.service.api.metrics import Metrics
+from taciturn.service.api.local import Api
+from taciturn.service.api.metrics import service_metrics
 from taciturn.service.api.problems import Problem, problem_of
-from taciturn.service.api.routes import Api
 from taciturn.service.cluster.lease import Lease
 from taciturn.service.cluster.messages import Answer, problem_answer
 from taciturn.service.cluster.ring import ring
@@ -72,7 +73,7 @@ class Shard:
         self._directory = Directory(settings.postgres)
         taken, epoch = _take(self._directory, number, place, settings.lease_seconds)
         self._journal = SharedJournal(settings.postgres, shard=number, epoch=epoch)
-        self._snapshots = Snapshots(settings.snapshots, history=self._journal.digest_at)
+        self._snapshots = Snapshots(Path(settings.snapshots), history=self._journal.digest_at)
         self.service = ShardService(
             self._journal,
             self._snapshots,
@@ -94,7 +95,7 @@ class Shard:
             taken=taken,
             on_fenced=fenced,
         )
-        self._metrics = Metrics(self.service)
+        self._metrics = service_metrics(self.service)
         self._api = Api(self.service, settings.limits, self._metrics)
         self._latencies = Latencies()
         self._views = Views(self.service, self._latencies)

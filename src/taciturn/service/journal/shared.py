@@ -155,7 +155,7 @@ class SharedJournal(Directory):
                 rows = self.query(statement, name, after, last, self.rows_at_once)
             if not rows:
                 return
-            yield from rows  # type: ignore[misc]
+            yield from rows
             after = rows[-1][0]
 
     def _damage(self, name: str, fault: str) -> DamagedJournal:
@@ -210,7 +210,7 @@ class SharedJournal(Directory):
             )
             if len(removed) < REMOVED_AT_ONCE:
                 self.write("DELETE FROM taciturn_deleted WHERE agent = ? AND until = ?", [rows[0]])
-        return rows  # type: ignore[return-value]
+        return rows
 
     @property
     def responsive(self) -> bool:
