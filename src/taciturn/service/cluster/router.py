@@ -73,6 +73,8 @@ class Router:
         if not self.shards:
             raise Unavailable("no shard has been started yet")
         shard = self._moved.get(name, ring(self.shards).owner(name))
+        if shard not in self._places and self._places:  # any other knows where the agent is
+            shard = min(self._places)
         for _ in range(MAX_HOPS):
             answer = await self._ask(shard, method, *arguments)
             if answer.kind != "moved":

@@ -101,7 +101,7 @@ class Shard:
         self._views = Views(self.service, self._latencies)
         self._busy: dict[str, asyncio.Task[None]] = {}  # agents that are being restored or handed over
         self._settling: asyncio.Task[None] | None = None
-        self._shards = 1
+        self._shards, self._others = 1, set[int]()  # how many are wanted, and which others are there
         self._waiting = 0  # agents that are not restored yet
 
     def start(self) -> None:
@@ -190,7 +190,7 @@ class Shard:
                 continue
             if owner is None:
                 best = ring(self._shards).owner(name)
-                return best if new and best != self.number else None
+                return best if new and best in self._others else None
             if owner != self.number:
                 return owner
             await self._exclusively(name, asyncio.to_thread(self.service.adopt, name))
@@ -222,14 +222,15 @@ class Shard:
         self._waiting = 0
 
     async def _hand_over_all(self, mine: list[str]) -> None:
-        self._shards, live = await asyncio.to_thread(self._wanted)
+        self._shards, self._others = await asyncio.to_thread(self._read_directory)
         best = ring(self._shards).owner
         for name in mine:
-            if (to := best(name)) != self.number and to in live and name not in self._busy:
+            if (to := best(name)) in self._others and name not in self._busy:
                 await self._exclusively(name, asyncio.to_thread(self._hand_over, name, to))
 
-    def _wanted(self) -> tuple[int, set[int]]:
-        return self._directory.wanted(), {row.shard for row in self._directory.shards() if row.live}
+    def _read_directory(self) -> tuple[int, set[int]]:
+        live = {row.shard for row in self._directory.shards() if row.live}
+        return self._directory.wanted(), live - {self.number}
 
     def _hand_over(self, name: str, to: int) -> None:
         self.service.release(name)
