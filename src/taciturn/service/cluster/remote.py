@@ -12,7 +12,6 @@ from taciturn.service.cluster.messages import Answer
 from taciturn.service.cluster.router import Router
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.errors import Unavailable
-from taciturn.service.core.operations import NAME
 from taciturn.service.journal.directory import Directory
 from taciturn.service.web.rendering import Parts, list_of_agents
 
@@ -55,8 +54,6 @@ class RemoteHandlers:
 
     async def forward(self, name: str, path: dict[str, str], body: bytes) -> bytes:
         """The answer of the shard of the agent `path["agent"]` to a call."""
-        if not NAME.fullmatch(path["agent"]) and name != "load":
-            raise Problem(404, "unknown-agent", "there is no agent of this name")
         return await self._router.ask_agent(path["agent"], "call", name, path, body)  # type: ignore[no-any-return]
 
     async def create(self, _: dict[str, str], body: bytes) -> bytes:

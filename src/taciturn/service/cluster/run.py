@@ -15,6 +15,7 @@ from taciturn.service.cluster.shard import ShardSettings
 from taciturn.service.config import Settings
 from taciturn.service.journal.directory import WANTED, Directory
 from taciturn.service.logs import log_to_stderr
+from taciturn.service.prepare import prepare
 from taciturn.service.run import SNAPSHOTS, check_folder, check_host
 from taciturn.service.server import StopSignals
 
@@ -40,6 +41,8 @@ def run_cluster(settings: Settings, announce: Callable[[int], object], warnings:
             connected(settings.address, cores=4 * _wanted_now(directory), namespace=NAMESPACE),
         ):
             signals.stop = stop.set
+            if settings.address is None:
+                prepare()  # once: with an empty cache all shards would compile the same
             cluster = Cluster(
                 shard_settings(settings, postgres),
                 front_settings(settings, postgres, port.getsockname()[1]),

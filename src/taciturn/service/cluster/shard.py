@@ -22,6 +22,7 @@ from taciturn.service.cluster.messages import Answer, problem_answer
 from taciturn.service.cluster.ring import ring
 from taciturn.service.core.errors import Unavailable
 from taciturn.service.core.limits import Limits
+from taciturn.service.core.operations import NAME
 from taciturn.service.core.shard_service import ShardService
 from taciturn.service.journal.base import Fenced, JournalInUse
 from taciturn.service.journal.directory import Directory
@@ -179,7 +180,7 @@ class Shard:
 
     async def _elsewhere(self, name: str, *, new: bool) -> int | None:
         """The shard that has an agent, if it is another; an agent of this shard is served afterwards."""
-        while True:
+        while NAME.fullmatch(name):
             if (task := self._busy.get(name)) is not None:
                 await asyncio.shield(task)
                 continue
@@ -195,6 +196,7 @@ class Shard:
                 return owner
             await self._exclusively(name, asyncio.to_thread(self.service.adopt, name))
             return None
+        return None  # no agent has such a name
 
     async def _exclusively(self, name: str, work: Awaitable[None]) -> None:
         """Do something with an agent for which calls wait."""
