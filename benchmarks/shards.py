@@ -2,8 +2,8 @@
 
 python benchmarks/shards.py --postgres "host=… dbname=…" [--seconds 10] [--agents 1000] [--only throughput|agents]
 
-The database is emptied of what taciturn keeps there. Clients and PostgreSQL run on the same machine, so on few cores the
-rates say what a round trip costs, not what more machines would bring; the CPU seconds say how it is divided.
+The database is emptied of what taciturn keeps there. Clients and PostgreSQL run on the same machine, so on few cores
+the rates say what a round trip costs, not what more machines would bring; the CPU seconds say how it is divided.
 """
 
 import argparse
@@ -133,10 +133,10 @@ def throughput(conninfo, seconds):
             spent = {kind: 1000 * (total - before[kind]) / len(many) for kind, total in cpu(pid).items()}
             one = asyncio.run(round_trips(port, 1, 1, min(seconds, 5)))
             p50, p99 = 1000 * np.percentile(many, [50, 99])
-            alone50, alone99 = 1000 * np.percentile(one, [50, 99])
+            rate, (alone50, alone99) = len(many) / seconds, 1000 * np.percentile(one, [50, 99])
             parts = ", ".join(f"{part} {ms:.2f}" for part, ms in spent.items() if ms >= 0.005)
             print(
-                f"| {name} | {len(many) / seconds:.0f} | {p50:.1f}, {p99:.1f} | {alone50:.1f}, {alone99:.1f} | {parts} |",
+                f"| {name} | {rate:.0f} | {p50:.1f}, {p99:.1f} | {alone50:.1f}, {alone99:.1f} | {parts} |",
                 flush=True,
             )
 
