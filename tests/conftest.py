@@ -75,6 +75,7 @@ SLOW_FIXTURES = (
     "postgres",
     "real",  # data sets
     "real_folder",
+    "s3",  # a server
     "repeats",  # thousands of logs, of which the estimators' averages are taken
 )
 

@@ -328,7 +328,10 @@ class Service:
         with self._catalogue_lock:
             last = self._last  # read first: an agent without new entries after this had none at this position
             positions = {worker.name: _positions(worker, last) for worker in self.workers()}
-            self._restorer.write_catalogue(last, positions)
+            try:
+                self._restorer.write_catalogue(last, positions)
+            except Exception:  # as with a snapshot, only the next start takes longer
+                log.exception("no catalogue of the agents")
 
     # Recovery.
 
