@@ -194,7 +194,6 @@ class Shard:
             if owner != self.number:
                 return owner
             await self._exclusively(name, asyncio.to_thread(self.service.adopt, name))
-            return None
         return None  # no agent has such a name
 
     async def _exclusively(self, name: str, work: Awaitable[None]) -> None:
