@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 from taciturn.agents.warm import compile_kernels
 from taciturn.errors import TaciturnError
 from taciturn.service.api.access import AccessLog
-from taciturn.service.api.asgi import App, create_app
+from taciturn.service.api.asgi import App
 from taciturn.service.api.keys import Keyring
+from taciturn.service.api.local import create_app
 from taciturn.service.config import Settings
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.schema1 import upgrade
@@ -88,11 +89,11 @@ def opened_app(
     snapshot_seconds: float = 5.0,
     access: AccessLog | None = None,
     background: bool = False,
-) -> Iterator[App]:
-    """Open the application of a journal, with its page, and snapshots in the data folder; closing drains the queues.
+) -> Iterator[tuple[App, Service]]:
+    """Open the application and service of a journal, with the page, and snapshots in the data folder.
 
-    With `background` it can be served at once, and restores its agents meanwhile. If the service has stopped for good,
-    the reason is raised at the end.
+    With `background` it can be served at once, and restores its agents meanwhile. Closing drains the queues; if the
+    service has stopped for good, the reason is raised then.
     """
     keyring = Keyring(journal.keys())
     snapshots = Snapshots(folder / SNAPSHOTS, history=journal.digest_at)
@@ -113,7 +114,7 @@ def opened_app(
         journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
         app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
         add_page(app, service, keyring)
-        yield app
+        yield app, service
         service.check()
 
 
@@ -175,28 +176,30 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
             snapshot_seconds=settings.snapshot_seconds,
             access=access,
             background=True,
-        ) as app:
-            serve(app, sockets, signals, announce)
+        ) as (app, service):
+            serve(app, service, sockets, signals, announce)
         access.audit("stop")
 
 
-def serve(app: App, sockets: list[socket], signals: StopSignals, announce: Callable[[int], object]) -> None:
+def serve(
+    app: App, service: Service, sockets: list[socket], signals: StopSignals, announce: Callable[[int], object]
+) -> None:
     """Serve until a signal arrives or the service stops for good, then finish the requests in progress.
 
     `announce` is called with the port once the service is ready; `/healthz` and `/readyz` answer before.
     """
-    status, announced = _StatusLine(app.service), False
+    status, announced = _StatusLine(service), False
 
     def watch() -> None:
         nonlocal announced
         status.log_change()
-        if app.service.fatal is not None:
+        if service.fatal is not None:
             server.stop()
-        elif not announced and app.service.ready:
+        elif not announced and service.ready:
             announced = True
             announce(sockets[0].getsockname()[1])
 
-    server = Server(app, app.service.limits, watch)
+    server = Server(app, service.limits, watch)
     signals.stop = server.stop
     server.run(sockets)
 
