@@ -25,7 +25,8 @@ from taciturn.service.core.operations import NAME
 from taciturn.service.core.service import Service
 from taciturn.service.web.forms import Forms
 from taciturn.service.web.latency import Latencies, Stopwatch
-from taciturn.service.web.views import Parts, Views
+from taciturn.service.web.rendering import KINDS, Parts, render
+from taciturn.service.web.views import Views
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -120,12 +121,12 @@ class Page:
                 return self._answer("missing.html", problem.status, **shown)
         given: dict[str, Any] = {"parts": parts or {}, "problem": problem, "refused": refused}
         given["keyed"] = self._keyring.required
-        given |= {"source": source.format(**path), "path": path, "kinds": self._views.kinds}
+        given |= {"source": source.format(**path), "path": path, "kinds": KINDS}
         status = 200 if problem is None else problem.status
         return self._answer(template, status, **given, host=request.url.netloc, scheme=request.url.scheme)
 
     def _answer(self, template: str, status: int, **given: Any) -> Response:
-        content = self._views.render(template, **given)
+        content = render(template, **given)
         return Response(content, status, {"content-security-policy": POLICY}, "text/html")
 
 
