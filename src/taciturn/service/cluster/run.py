@@ -33,12 +33,13 @@ def run_cluster(settings: Settings, announce: Callable[[int], object], warnings:
         log.warning("%s", warning)
     postgres = _checked(settings)
     stop = threading.Event()
-    with StopSignals() as signals, closing(Directory(postgres)) as directory:
+    with closing(Directory(postgres)) as directory:
         directory.create(_wanted(settings, directory))
         check_host(settings.host, keyed=any(True for _ in directory.keys()))  # noqa: SIM118 - not a dictionary
         with (
             _reserved(settings.host, settings.port) as port,
             connected(settings.address, cores=4 * _wanted_now(directory), namespace=NAMESPACE),
+            StopSignals() as signals,  # after Ray, which has its own way with signals
         ):
             signals.stop = stop.set
             if settings.address is None:
