@@ -4,11 +4,11 @@ from typing import Any, Literal, NamedTuple
 
 from taciturn.service.api.problems import Problem
 
-Kind = Literal["done", "moved", "problem"]
+Kind = Literal["done", "moved", "problem", "later"]
 
 
 class Answer(NamedTuple):
-    """The answer of a shard: what was asked for, the shard that has the agent, or the fields of a `Problem`."""
+    """The answer of a shard: what was asked for, the shard that has the agent, a problem's fields, or a ticket."""
 
     kind: Kind
     value: Any

@@ -13,6 +13,7 @@ from ray import serve
 from ray.exceptions import GetTimeoutError, RayError
 
 from taciturn.errors import TaciturnError
+from taciturn.service.cluster.batches import Batches, Call, Tickets
 from taciturn.service.cluster.front import Front, FrontSettings
 from taciturn.service.cluster.messages import Answer
 from taciturn.service.cluster.shard import Shard, ShardSettings
@@ -41,6 +42,7 @@ class ShardActor:
         log_to_stderr(log_level)
         prepare()
         self._shard = Shard(number, place, settings, on_fenced=lambda _: os._exit(1))
+        self._tickets = Tickets(self._shard.call)
         self._running = False
 
     async def status(self) -> str:
@@ -53,6 +55,14 @@ class ShardActor:
     async def call(self, name: str, path: dict[str, str], body: bytes) -> Answer:
         """See `Shard.call`."""
         return await self._shard.call(name, path, body)
+
+    async def calls(self, batch: list[Call]) -> list[Answer]:
+        """See `Tickets.calls`."""
+        return await self._tickets.calls(batch)
+
+    async def redeem(self, ticket: int) -> Answer:
+        """See `Tickets.redeem`."""
+        return await self._tickets.redeem(ticket)
 
     async def view(self, name: str, id: int | None = None) -> Answer:
         """See `Shard.view`."""
@@ -76,9 +86,12 @@ class RayProcess:
 
     def __init__(self, place: str) -> None:
         self._actor = ray.get_actor(place, namespace=NAMESPACE)
+        self._batches = Batches(self._actor.calls.remote, self._actor.redeem.remote, self._actor.call.remote)
 
     async def ask(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the shard."""
+        """Call a method of the shard; calls of the API go together."""
+        if method == "call":
+            return await self._batches.call(*arguments)
         return await getattr(self._actor, method).remote(*arguments)
 
 
