@@ -143,7 +143,7 @@ def throughput(conninfo, seconds):
 
 def thousand(conninfo, agents):
     empty(conninfo)
-    flags = ("--workers", "4", "--postgres", conninfo)
+    flags = ("--workers", "4", "--postgres", conninfo, "--limit", f"agents={agents}")
     with tempfile.TemporaryDirectory() as folder:
         with serving(folder, *flags) as (port, pid):
             shards = [one for one, title in processes(pid).items() if kind(title) == "shards"]

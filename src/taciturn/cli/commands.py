@@ -54,7 +54,7 @@ def run_command() -> None:
     except ModuleNotFoundError as error:
         extra = "plot" if error.name == "matplotlib" else "postgres" if error.name == "psycopg" else "serve"
         fail(f"this needs {error.name}, which is not installed; {how_to_install(extra)} installs it")
-    except (TaciturnError, OSError) as error:
+    except (TaciturnError, ImportError, OSError) as error:
         fail(error)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED

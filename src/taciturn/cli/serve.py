@@ -16,7 +16,6 @@ configuration = lazy("taciturn.service.config")
 repairs = lazy("taciturn.service.journal.repair")
 keyring = lazy("taciturn.service.api.keys")
 journal_base = lazy("taciturn.service.journal.base")
-directory = lazy("taciturn.service.journal.directory")
 
 app = typer.Typer()
 keys = typer.Typer(no_args_is_help=True, help="API keys: who may read, who may write.")
@@ -124,7 +123,9 @@ def scale(
     postgres: Annotated[str, typer.Option(envvar="TACITURN_POSTGRES", help="The database: host=… dbname=….")],
 ) -> None:
     """Change the number of shards of a service on Ray while it runs; agents move one by one."""
-    with closing(directory.Directory(postgres)) as tables:
+    from taciturn.service.journal.directory import Directory  # noqa: PLC0415 - its driver is an extra
+
+    with closing(Directory(postgres)) as tables:
         before = tables.wanted()
         tables.create(shards)
     out.print(f"{shards} shards are wanted, {before} were; /readyz says when they serve")

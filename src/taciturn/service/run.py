@@ -139,6 +139,8 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
 
         run_cluster(settings, announce, warnings)
         return
+    if settings.shards or settings.address:
+        raise TaciturnError("--shards and --address are for shards on Ray: add --engine ray")
     write = log_to_stderr(settings.log_level)
     for warning in warnings:
         log.warning("%s", warning)

@@ -8,11 +8,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
-import ray
-from ray import serve
-from ray.exceptions import GetTimeoutError, RayError
-
-from taciturn.errors import TaciturnError
+from taciturn.errors import TaciturnError, how_to_install
 from taciturn.service.cluster.batches import Batches, Call, Tickets
 from taciturn.service.cluster.front import Front, FrontSettings
 from taciturn.service.cluster.messages import Answer
@@ -21,6 +17,13 @@ from taciturn.service.cluster.supervisor import State, Supervisor
 from taciturn.service.journal.directory import Directory
 from taciturn.service.logs import log_to_stderr
 from taciturn.service.prepare import prepare
+
+try:
+    import ray
+    from ray import serve
+    from ray.exceptions import GetTimeoutError, RayError
+except ImportError as error:
+    raise ImportError(f"taciturn.service.cluster.ray_cluster needs ray[serve]: {how_to_install('ray')}") from error
 
 log = logging.getLogger("taciturn.service")
 NAMESPACE, SUPERVISOR, APPLICATION = "taciturn", "supervisor", "taciturn"
