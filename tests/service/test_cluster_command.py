@@ -41,6 +41,7 @@ def test_what_is_not_installed_is_named_with_how_to_install_it(tmp_path, monkeyp
     for module in [name for name in sys.modules if "cluster" in name or name == "taciturn.ray_connection"]:
         if module.startswith("taciturn."):
             monkeypatch.delitem(sys.modules, module)
+    monkeypatch.delattr("ray.serve", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
     done = taciturn(tmp_path, "serve", "--workers", "2", "--postgres", NOWHERE)
     assert "needs ray" in done.stderr
