@@ -73,6 +73,7 @@ SLOW_FIXTURES = (
     "browser",
     "window",  # of a browser
     "postgres",
+    "postgres_programs",
     "real",  # data sets
     "real_folder",
     "repeats",  # thousands of logs, of which the estimators' averages are taken
