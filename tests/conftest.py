@@ -76,6 +76,7 @@ SLOW_FIXTURES = (
     "postgres_programs",
     "real",  # data sets
     "real_folder",
+    "s3",  # a server
     "repeats",  # thousands of logs, of which the estimators' averages are taken
 )
 

@@ -8,8 +8,8 @@ import requests
 import uvicorn
 
 from taciturn.service import web
-from taciturn.service.api.asgi import create_app
 from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
 

@@ -21,7 +21,7 @@ import taciturn
 from service_kit import MemoryJournal
 from taciturn.client import Client
 from taciturn.registry import METHODS
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 
 NAMES = list(METHODS)

@@ -21,7 +21,7 @@ from golden import files, traces
 from service_kit import Web
 from taciturn.agents.linucb import LinUCB
 from taciturn.agents.viewucb import ViewUCB
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.local import create_app
 from taciturn.service.core import session as sessions
 from taciturn.service.core.schema1 import upgrade
 from taciturn.service.core.service import Service

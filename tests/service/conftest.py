@@ -1,6 +1,6 @@
 """Journals of both kinds, on a real file system and on a PostgreSQL server that is started for this session.
 
-And the page, in a real browser.
+Snapshots in a folder, in memory and on an S3 server; and the page, in a real browser.
 """
 
 import os
@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count
 from typing import ClassVar
 
+import httpx
 import psycopg
 import pytest
 
@@ -18,6 +19,7 @@ from browser_kit import chromium
 from page_kit import Site, Window
 from postgres_kit import PostgresServer, server_programs
 from service_kit import MemoryJournal
+from snapshot_kit import Place
 from taciturn.service.journal.postgres import PostgresJournal
 from taciturn.service.journal.sqlite import SQLiteJournal
 
@@ -123,6 +125,41 @@ def store(new_store):
 def server(postgres):
     """One empty store on PostgreSQL."""
     return PostgresStore(postgres)
+
+
+# Snapshots.
+
+
+@pytest.fixture(scope="session")
+def s3_address():
+    """The address of an S3 server of this session, with one bucket `taciturn`."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    httpx.put(f"{address}/taciturn").raise_for_status()
+    yield address
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_address, monkeypatch):
+    """The URL of a bucket, and the environment with which it is found."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_address)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    return "s3://taciturn"
+
+
+@pytest.fixture(params=["folder", "memory", "s3"])
+def place(request, tmp_path):
+    """An empty place for snapshots, of each kind."""
+    if request.param == "folder":
+        return Place(str(tmp_path / "snapshots"))
+    root = request.getfixturevalue("s3") if request.param == "s3" else "memory:/"
+    return Place(f"{root}/{next(NUMBERS)}/prefix")
 
 
 # The page.

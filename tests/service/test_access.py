@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from service_kit import MemoryJournal, Web
 from taciturn.service.api import access
 from taciturn.service.api.access import AccessLog
-from taciturn.service.api.asgi import create_app
 from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
 from taciturn.service.web import add_page

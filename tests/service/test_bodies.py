@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from service_kit import MemoryJournal, Web
 from taciturn.service.api import bodies, routes
-from taciturn.service.api.asgi import create_app
 from taciturn.service.api.bodies import DECODED_BESIDE, SMALL, Budget, Share, read_body
+from taciturn.service.api.local import create_app
 from taciturn.service.api.problems import Problem
 from taciturn.service.api.readiness import Readiness
 from taciturn.service.core.errors import LimitExceeded, Unavailable

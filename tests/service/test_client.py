@@ -22,7 +22,7 @@ from taciturn.errors import (
     UnknownArm,
     UnknownDecision,
 )
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 
 ARMS = ["a", "b", 3]

@@ -20,7 +20,7 @@ from taciturn.client.compare import is_as_asked
 from taciturn.client.connection import FIRST_PAUSE, LONGEST_PAUSE
 from taciturn.errors import ForgottenDecision, RequestIdReused, TaciturnError, UnknownArm, UnknownDecision
 from taciturn.retry import retry_after
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

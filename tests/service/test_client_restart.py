@@ -45,7 +45,7 @@ def dying(app, moment):
     return call
 
 def serve(moment):
-    with opened_journal(folder) as journal, opened_app(journal, folder) as app:
+    with opened_journal(folder) as journal, opened_app(journal, folder) as (app, _):
         served = app if moment == "never" else dying(app, moment)
         Announcing(uvicorn.Config(served, port=port, log_level="critical", lifespan="off")).run()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from service_kit import Web, until
 from taciturn.errors import TaciturnError
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 from taciturn.service.journal import removal
 from taciturn.service.journal.base import DamagedJournal, Entry
@@ -236,7 +236,11 @@ def test_repair_keeps_removed_runs(tmp_path):
 def test_all_files_belong_to_their_owner_alone_also_older_ones(tmp_path):
     folder = tmp_path / "data"
     for _ in range(2):
-        with opened_journal(folder) as journal, opened_app(journal, folder, snapshot_every=1) as app, Web(app) as web:
+        with (
+            opened_journal(folder) as journal,
+            opened_app(journal, folder, snapshot_every=1) as (app, _),
+            Web(app) as web,
+        ):
             name = f"a{journal.last()}"
             web("POST", "/v1/agents", json={"name": name, "kind": "linucb", "arms": 2})
             web("POST", f"/v1/agents/{name}/decisions", json={"context": [1.0, 2.0]})
@@ -278,7 +282,11 @@ def compacted(monkeypatch):
 
 def test_service_compacts_when_half_is_dead_and_removes_snapshots_of_deleted_agents(tmp_path, compacted):
     text = SECRET.decode()
-    with opened_journal(tmp_path) as journal, opened_app(journal, tmp_path, snapshot_every=5) as app, Web(app) as web:
+    with (
+        opened_journal(tmp_path) as journal,
+        opened_app(journal, tmp_path, snapshot_every=5) as (app, _),
+        Web(app) as web,
+    ):
         deciding(web, "kept")
         deciding(web, "kept-too")
         deciding(web, "gone", text)
@@ -292,7 +300,7 @@ def test_service_compacts_when_half_is_dead_and_removes_snapshots_of_deleted_age
         until(lambda: files_with(tmp_path, SECRET) == [])
         deciding(web, "again")
         about = [web("GET", f"/v1/agents/{name}/health").json() for name in ("kept", "kept-too", "again")]
-    with opened_journal(tmp_path) as journal, opened_app(journal, tmp_path) as app, Web(app) as web:
+    with opened_journal(tmp_path) as journal, opened_app(journal, tmp_path) as (app, _), Web(app) as web:
         assert [web("GET", f"/v1/agents/{name}/health").json() for name in ("kept", "kept-too", "again")] == about
         assert web("GET", "/v1/agents/gone").status_code == 404
     shutil.rmtree(tmp_path / "snapshots")
@@ -301,7 +309,7 @@ def test_service_compacts_when_half_is_dead_and_removes_snapshots_of_deleted_age
 
 
 def test_running_service_compacts_when_it_is_asked_to(tmp_path, compacted):
-    with opened_journal(tmp_path) as journal, opened_app(journal, tmp_path) as app, Web(app) as web:
+    with opened_journal(tmp_path) as journal, opened_app(journal, tmp_path) as (app, _), Web(app) as web:
         for name in ("kept", "kept-too", "gone"):
             deciding(web, name)
         web("DELETE", "/v1/agents/gone")

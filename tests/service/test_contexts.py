@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import taciturn
 from service_kit import MemoryJournal, Web
 from taciturn.features.named import MAX_DEPTH
-from taciturn.service.api.asgi import create_app
 from taciturn.service.api.bodies import JSON_WEIGHT
+from taciturn.service.api.local import create_app
 from taciturn.service.api.schemas import decode_decide
 from taciturn.service.core.contexts import MAX_NAME, MAX_TEXT
 from taciturn.service.core.limits import Limits

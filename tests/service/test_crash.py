@@ -61,7 +61,7 @@ def upgrade():
         kind._score = lambda self, node, score=score: [-part for part in score(self, node)]
 
 def serve(folder):
-    with opened_journal(folder) as journal, opened_app(journal, folder, snapshot_every=40) as app:
+    with opened_journal(folder) as journal, opened_app(journal, folder, snapshot_every=40) as (app, _):
         Announcing(uvicorn.Config(app, port=0, log_level="critical")).run()
 
 folder, child = Path(sys.argv[1]), 0

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from service_kit import MemoryJournal, Web
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.local import create_app
 from taciturn.service.api.metrics import MAX_NAMED
 from taciturn.service.config import Settings, from_environment, resolve
 from taciturn.service.core.service import Service

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from service_kit import Web, until
-from taciturn.service.api.asgi import create_app
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 from taciturn.service.journal import housekeeping, postgres, tables
 from taciturn.service.journal.base import Entry, Fenced, JournalUnavailable

@@ -8,8 +8,8 @@ from schemathesis.config import SchemathesisConfig
 from service_kit import MemoryJournal
 from taciturn.agents.warm import compile_kernels
 from taciturn.registry import METHODS
-from taciturn.service.api.asgi import create_app
 from taciturn.service.api.keys import Keyring, digest, new_token
+from taciturn.service.api.local import create_app
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import Create, Decide, DecideRequest
 from taciturn.service.core.service import Service

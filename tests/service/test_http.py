@@ -9,8 +9,9 @@ from starlette.routing import Route
 
 from service_kit import MemoryJournal, Web
 from taciturn.errors import TaciturnError
-from taciturn.service.api.asgi import HEADERS, create_app
+from taciturn.service.api.asgi import HEADERS
 from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.api.local import create_app
 from taciturn.service.core.jobs import Job
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import Create, Decide, DecideRequest

@@ -10,8 +10,8 @@ import pytest
 from cli_kit import taciturn
 from service.test_commands import ask, serving
 from service_kit import Web, until
-from taciturn.service.api.asgi import create_app
 from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
 from taciturn.service.web import add_page

@@ -15,7 +15,7 @@ from taciturn.service.core.operations import Create, Decide, DecideRequest
 from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
 from taciturn.service.web import decision_view
-from taciturn.service.web.views import breakable, iso, when
+from taciturn.service.web.rendering import breakable, iso, when
 
 values = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
 

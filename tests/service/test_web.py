@@ -21,7 +21,7 @@ from taciturn.service.core.session import Session
 from taciturn.service.journal.sqlite import SQLiteJournal
 from taciturn.service.web import agent_view, overview, svg
 from taciturn.service.web.latency import Latencies
-from taciturn.service.web.views import number, percent
+from taciturn.service.web.rendering import number, percent
 from taciturn.system import format_bytes
 
 

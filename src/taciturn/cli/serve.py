@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ configuration = lazy("taciturn.service.config")
 repairs = lazy("taciturn.service.journal.repair")
 keyring = lazy("taciturn.service.api.keys")
 journal_base = lazy("taciturn.service.journal.base")
+directory = lazy("taciturn.service.journal.directory")
 
 app = typer.Typer()
 keys = typer.Typer(no_args_is_help=True, help="API keys: who may read, who may write.")
@@ -57,6 +59,24 @@ def serve(
     snapshot_seconds: Annotated[
         float | None, typer.Option(help="Seconds of an agent's computing between two snapshots; 5 by default.")
     ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="local (default): this process; ray: shards and fronts on Ray, with --postgres.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="A running Ray cluster; without it one is started here.")] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Processes that own agents, on Ray; by default as many as there were, at first 2."),
+    ] = None,
+    fronts: Annotated[int | None, typer.Option(help="Processes that answer HTTP, on Ray; 2 by default.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Use several cores: --engine ray on this machine, with so many shards.")
+    ] = None,
+    lease_seconds: Annotated[
+        float | None, typer.Option(help="After how long without a word a shard is replaced; 5 by default.")
+    ] = None,
+    snapshots: Annotated[
+        str | None, typer.Option(help="A folder or an s3://… that all shards reach; by default in --data-dir.")
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info (default: a line for every request), warning or error.")
     ] = None,
@@ -73,7 +93,9 @@ def serve(
         bool, typer.Option("--show-config", help="Print all settings and where each comes from, as TOML, and exit.")
     ] = False,
 ) -> None:
-    """Serve decisions over HTTP: one process, one folder; nothing that was acknowledged is lost.
+    """Serve decisions over HTTP; nothing that was acknowledged is lost.
+
+    One process and one folder, or with --workers or --engine ray many processes and a PostgreSQL database.
 
     Every flag is also a TACITURN_* variable (TACITURN_PORT, TACITURN_LIMIT_BODY) and a line of the file that --config
     names. Flags come before variables, and variables before the file.
@@ -94,6 +116,18 @@ def serve(
         out.print(f"taciturn decides at http://{shown}:{port}/{kept}; stop with Ctrl-C", soft_wrap=True)
 
     service.run(settings, announce, configuration.unknown_variables(os.environ))
+
+
+@app.command(epilog="Example: taciturn scale 4 --postgres 'host=db dbname=taciturn'")
+def scale(
+    shards: Annotated[int, typer.Argument(help="How many shards there should be.", min=1, max=1024)],
+    postgres: Annotated[str, typer.Option(envvar="TACITURN_POSTGRES", help="The database: host=… dbname=….")],
+) -> None:
+    """Change the number of shards of a service on Ray while it runs; agents move one by one."""
+    with closing(directory.Directory(postgres)) as tables:
+        before = tables.wanted()
+        tables.create(shards)
+    out.print(f"{shards} shards are wanted, {before} were; /readyz says when they serve")
 
 
 @keys.command("add", epilog="Example: taciturn keys add shop --scope write")

@@ -1,8 +1,5 @@
 """An engine that carries out runs on Ray: an existing cluster, or one started on this machine."""
 
-import logging
-import os
-import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
@@ -10,10 +7,10 @@ from typing import Any
 
 import ray
 
-from taciturn.errors import TaciturnError
 from taciturn.experiments.engines import MAX_ATTEMPTS, Outcome, run_task
 from taciturn.experiments.spec import Run
 from taciturn.experiments.workers import THREADS
+from taciturn.ray_connection import connected
 
 
 def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Iterator[tuple[Run, Outcome]]:
@@ -27,39 +24,9 @@ def run_ray(runs: Sequence[Run], jobs: int, address: str | None = None) -> Itera
         jobs: the number of cores of a local cluster; with an address, half the number of tasks submitted at a time.
         address: of a running cluster, as `ray.init` takes it; None starts a local one and stops it at the end.
     """
-    search_path = os.pathsep.join(path for path in sys.path if path)
-    variables = THREADS | {"PYTHONPATH": search_path}
-    if address is not None:
-        _check_reachable(address)
-    try:
-        ray.init(
-            address=address or "local",
-            num_cpus=None if address else jobs,
-            include_dashboard=None if address else False,
-            runtime_env={"env_vars": variables},
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise TaciturnError(
-            f"cannot reach Ray at {address or 'this machine'}: {' '.join(str(error).split())[:200]}"
-        ) from None
     # Ray reports dead workers on stdout, from a thread of its own; stdout is reserved for results.
-    with redirect_stdout(sys.stderr):
-        try:
-            yield from _run_all(runs, jobs)
-        finally:
-            ray.shutdown()
-
-
-def _check_reachable(address: str) -> None:
-    """Raise unless the address accepts connections; Ray itself retries for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=10).close()
-        except OSError as error:
-            raise TaciturnError(f"cannot reach Ray at {address}: {error.strerror or error}") from None
+    with connected(address, cores=jobs, variables=THREADS), redirect_stdout(sys.stderr):
+        yield from _run_all(runs, jobs)
 
 
 def _run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:

@@ -31,6 +31,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         durability: "full" survives the loss of power, "normal" only that of the process.
         learn_budget_ms: how long learning may delay a decision of the same agent.
         snapshot_every, snapshot_seconds: decisions of an agent between two snapshots, or seconds of its computing.
+        engine: "local" for this process alone, "ray" for shards and fronts on Ray.
+        address: of a running Ray cluster; None starts a local one.
+        shards: processes that own agents, with the engine "ray"; 0 for as many as there were, at first 2.
+        fronts: processes that answer HTTP, with the engine "ray".
+        workers: the engine "ray" on this machine with so many shards; 0 for the engine that is named.
+        lease_seconds: after how long without a word from a shard another process may take its place.
+        snapshots: where snapshots are, if not in the data folder: a folder or an address such as s3://bucket/prefix,
+            which all shards reach.
         log_level: the least important lines that are logged; "info" has one for every request.
         log_contexts: whether these lines have the bodies of requests to decide.
         limits: how much is accepted.
@@ -44,9 +52,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     learn_budget_ms: Annotated[float, Meta(ge=0.1, le=60_000)] = 10.0
     snapshot_every: Count = 20_000
     snapshot_seconds: Seconds = 5.0
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    shards: Annotated[int, Meta(ge=0, le=1024)] = 0
+    fronts: Annotated[int, Meta(ge=1, le=1024)] = 2
+    workers: Annotated[int, Meta(ge=0, le=64)] = 0
+    lease_seconds: Annotated[float, Meta(ge=0.5, le=600)] = 5.0
+    snapshots: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_contexts: bool = False
     limits: Limits = Limits()
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the service runs on Ray."""
+        return self.engine == "ray" or self.workers > 0
 
 
 TYPES = get_type_hints(Settings, include_extras=True)

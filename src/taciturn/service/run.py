@@ -1,7 +1,6 @@
 """Opens the parts of a service in order, serves it, and closes them in reverse order."""
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from ipaddress import ip_address
@@ -9,13 +8,11 @@ from pathlib import Path
 from socket import socket
 from typing import Literal
 
-from threadpoolctl import threadpool_limits
-
-from taciturn.agents.warm import compile_kernels
 from taciturn.errors import TaciturnError
 from taciturn.service.api.access import AccessLog
-from taciturn.service.api.asgi import App, create_app
+from taciturn.service.api.asgi import App
 from taciturn.service.api.keys import Keyring
+from taciturn.service.api.local import create_app
 from taciturn.service.config import Settings
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.schema1 import upgrade
@@ -26,16 +23,11 @@ from taciturn.service.journal.sql import SQLJournal
 from taciturn.service.journal.sqlite import SQLiteJournal, SQLiteTables
 from taciturn.service.journal.tables import Tables
 from taciturn.service.logs import log_to_stderr
+from taciturn.service.prepare import prepare
 from taciturn.service.server import Server, StopSignals, listen
 from taciturn.service.web import add_page
 
 JOURNAL, SNAPSHOTS = "journal.db", "snapshots"
-PREPARED_KINDS = ("viewucb", "linucb")
-"""Kinds of agents whose kernels are compiled before the service is ready; those of others when one is created."""
-
-BLAS_VARIABLES = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"}
-"""An operator who sets one of these decides how many threads linear algebra has."""
-
 log = logging.getLogger("taciturn.service")
 
 
@@ -88,11 +80,11 @@ def opened_app(
     snapshot_seconds: float = 5.0,
     access: AccessLog | None = None,
     background: bool = False,
-) -> Iterator[App]:
-    """Open the application of a journal, with its page, and snapshots in the data folder; closing drains the queues.
+) -> Iterator[tuple[App, Service]]:
+    """Open the application and service of a journal, with the page, and snapshots in the data folder.
 
-    With `background` it can be served at once, and restores its agents meanwhile. If the service has stopped for good,
-    the reason is raised at the end.
+    With `background` it can be served at once, and restores its agents meanwhile. Closing drains the queues; if the
+    service has stopped for good, the reason is raised then.
     """
     keyring = Keyring(journal.keys())
     snapshots = Snapshots(folder / SNAPSHOTS, history=journal.digest_at)
@@ -113,18 +105,8 @@ def opened_app(
         journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
         app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
         add_page(app, service, keyring)
-        yield app
+        yield app, service
         service.check()
-
-
-def prepare() -> None:
-    """Compile what decisions need, and give linear algebra one thread: agents have a thread each.
-
-    With more, the training of one agent occupies all processors, and the decisions of the others wait.
-    """
-    compile_kernels(PREPARED_KINDS)  # this also loads the libraries whose threads are limited
-    if not BLAS_VARIABLES & os.environ.keys():
-        threadpool_limits(1)
 
 
 def check_host(host: str, *, keyed: bool) -> None:
@@ -151,6 +133,11 @@ def check_folder(folder: Path) -> None:
 
 def run(settings: Settings, announce: Callable[[int], object], warnings: Sequence[str] = ()) -> None:
     """Run a service until a signal stops it; `announce` is called with the port, and the warnings are logged first."""
+    if settings.is_cluster:
+        from taciturn.service.cluster.run import run_cluster  # noqa: PLC0415 - Ray is an extra
+
+        run_cluster(settings, announce, warnings)
+        return
     write = log_to_stderr(settings.log_level)
     for warning in warnings:
         log.warning("%s", warning)
@@ -175,28 +162,30 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
             snapshot_seconds=settings.snapshot_seconds,
             access=access,
             background=True,
-        ) as app:
-            serve(app, sockets, signals, announce)
+        ) as (app, service):
+            serve(app, service, sockets, signals, announce)
         access.audit("stop")
 
 
-def serve(app: App, sockets: list[socket], signals: StopSignals, announce: Callable[[int], object]) -> None:
+def serve(
+    app: App, service: Service, sockets: list[socket], signals: StopSignals, announce: Callable[[int], object]
+) -> None:
     """Serve until a signal arrives or the service stops for good, then finish the requests in progress.
 
     `announce` is called with the port once the service is ready; `/healthz` and `/readyz` answer before.
     """
-    status, announced = _StatusLine(app.service), False
+    status, announced = _StatusLine(service), False
 
     def watch() -> None:
         nonlocal announced
         status.log_change()
-        if app.service.fatal is not None:
+        if service.fatal is not None:
             server.stop()
-        elif not announced and app.service.ready:
+        elif not announced and service.ready:
             announced = True
             announce(sockets[0].getsockname()[1])
 
-    server = Server(app, app.service.limits, watch)
+    server = Server(app, service.limits, watch)
     signals.stop = server.stop
     server.run(sockets)
 

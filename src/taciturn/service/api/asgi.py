@@ -23,9 +23,8 @@ from taciturn.service.api.bodies import Budget, Disconnected, Receive, Share, re
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
-from taciturn.service.api.routes import JSON, Api, Endpoint, Handler, endpoints
+from taciturn.service.api.routes import JSON, Endpoint, Handler, Handlers, endpoints
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.service import Service
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -204,9 +203,9 @@ class Front:
 
 
 class App(Starlette):
-    """The application of a service: Starlette with a middleware, `front`, that is called first."""
+    """The application of some handlers: Starlette with a middleware, `front`, that is called first."""
 
-    service: Service
+    handlers: Handlers
     front: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,43 +217,31 @@ class App(Starlette):
         await super().__call__(scope, receive, send)
 
 
-def create_app(
-    service: Service,
-    keyring: Keyring | None = None,
-    limits: Limits | None = None,
+def build_app(
+    handlers: Handlers,
     *,
+    keyring: Keyring,
+    limits: Limits,
+    metrics: Metrics,
+    budget: Budget,
     access: AccessLog | None = None,
-    journal_bytes: Callable[[], int] | None = None,
 ) -> App:
-    """Create the application; other routes can be added before it is served.
+    """Build the application of some handlers; other routes can be added before it is served.
 
     Arguments:
-        service: the agents; the owner closes it.
-        keyring: the valid keys; None for none, which lets in everyone who reaches it under a name of this machine.
-        limits: None for those of the service.
+        handlers: what the routes do.
+        keyring: the valid keys; an empty one lets in everyone who reaches it under a name of this machine.
+        limits: of requests.
+        metrics: gets the duration of each request.
+        budget: of the memory that large requests take.
         access: gets a line for each request; None for no lines.
-        journal_bytes: the size of the journal, for the metrics.
     """
-    limits, keyring = limits or service.limits, keyring or Keyring()
-    budget = Budget(limits.in_flight)
-    metrics = Metrics(service, budget, journal_bytes)
-    table = endpoints(Api(service, limits, metrics), limits)
     app = App()
+    app.handlers = handlers
     app.router.redirect_slashes = False
-    app.service = service
-    document = openapi.document(table, limits, keyed=keyring.required)
-    page = openapi.page(table)
-    for name, path, content, media in (
-        ("openapi", "/openapi.json", msgspec.json.encode(document), JSON),
-        ("docs", "/docs", page, "text/html; charset=utf-8"),
-    ):
-        table.append(
-            Endpoint(
-                method="GET", path=path, name=name, about="", scope=None, gives=(media, {}), handle=_fixed(content)
-            )
-        )
+    table = endpoints(handlers, limits)
     paths: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in table:
+    for endpoint in [*table, *_documents(table, limits, keyed=keyring.required)]:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [
         Route(path, Resource(methods, keyring, limits, metrics, budget, access)) for path, methods in paths.items()
@@ -264,6 +251,18 @@ def create_app(
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app
+
+
+def _documents(table: list[Endpoint], limits: Limits, *, keyed: bool) -> list[Endpoint]:
+    """The routes that describe those of a table: as OpenAPI, and as a page."""
+    document = msgspec.json.encode(openapi.document(table, limits, keyed=keyed))
+    return [
+        Endpoint(method="GET", path=path, name=name, about="", scope=None, gives=(media, {}), handle=_fixed(content))
+        for name, path, content, media in (
+            ("openapi", "/openapi.json", document, JSON),
+            ("docs", "/docs", openapi.page(table), "text/html; charset=utf-8"),
+        )
+    ]
 
 
 def _fixed(content: bytes) -> Handler:

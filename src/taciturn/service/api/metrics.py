@@ -5,7 +5,7 @@ the next time on.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -44,20 +44,19 @@ UNITS = {"memory": "memory_bytes"}
 
 
 class Metrics:
-    """The metrics of one service.
+    """The metrics of a process that answers requests.
 
     Arguments:
-        service: its agents are counted.
-        budget: of the memory for large requests.
-        journal_bytes: the size of the journal; None if it is not known.
+        budget: of the memory for large requests; None if there is none to show.
+        collectors: of what else is shown, before the requests.
     """
 
-    def __init__(
-        self, service: Service, budget: Budget | None = None, journal_bytes: Callable[[], int] | None = None
-    ) -> None:
+    def __init__(self, *, budget: Budget | None = None, collectors: Iterable[Collector] = ()) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Service(service, budget, journal_bytes))
-        self._registry.register(_Agents(service))
+        for collector in collectors:
+            self._registry.register(collector)
+        if budget is not None:
+            self._registry.register(_Budget(budget))
         ProcessCollector(registry=self._registry)
         self._seconds = Histogram(
             "taciturn_request_seconds",
@@ -81,11 +80,36 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+def service_metrics(
+    service: Service, budget: Budget | None = None, journal_bytes: Callable[[], int] | None = None
+) -> Metrics:
+    """Metrics with those of a service of this process and of its agents.
+
+    Arguments:
+        service: its agents are counted.
+        budget: of the memory for large requests.
+        journal_bytes: the size of the journal; None if it is not known.
+    """
+    return Metrics(budget=budget, collectors=[_Service(service, journal_bytes), _Agents(service)])
+
+
+class _Budget(Collector):
+    """The memory for large requests."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def collect(self) -> Iterator[Metric]:
+        about = "Memory for the large requests in progress."
+        yield GaugeMetricFamily("taciturn_in_flight_bytes", about, value=self._budget.taken)
+        yield GaugeMetricFamily("taciturn_in_flight_limit_bytes", "The limit on this memory.", value=self._budget.limit)
+
+
 class _Service(Collector):
     """The service as a whole."""
 
-    def __init__(self, service: Service, budget: Budget | None, journal_bytes: Callable[[], int] | None) -> None:
-        self._service, self._budget, self._journal_bytes = service, budget, journal_bytes
+    def __init__(self, service: Service, journal_bytes: Callable[[], int] | None) -> None:
+        self._service, self._journal_bytes = service, journal_bytes
 
     def collect(self) -> Iterator[Metric]:
         service = self._service
@@ -101,9 +125,6 @@ class _Service(Collector):
                 service.differing,
             ),
         }
-        if self._budget is not None:
-            values["in_flight_bytes"] = ("Memory for the large requests in progress.", self._budget.taken)
-            values["in_flight_limit_bytes"] = ("The limit on this memory.", self._budget.limit)
         if self._journal_bytes is not None:
             values["journal_bytes"] = ("Size of the journal on the disk.", self._journal_bytes())
         for name, (about, value) in values.items():

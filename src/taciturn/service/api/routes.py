@@ -1,37 +1,13 @@
 """The routes of the service: one table that says what each takes, returns and does."""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from taciturn.service.api.bodies import FILE_WEIGHT, JSON_WEIGHT, Decoder
-from taciturn.service.api.metrics import Metrics
+from taciturn.service.api.bodies import FILE_WEIGHT, JSON_WEIGHT
 from taciturn.service.api.problems import Problem
-from taciturn.service.api.readiness import Readiness
-from taciturn.service.api.schemas import (
-    decode_add_arm,
-    decode_create,
-    decode_decide,
-    decode_reward,
-    decode_rewards,
-    reward_batch_answer,
-)
-from taciturn.service.core.encoding import encode
-from taciturn.service.core.errors import ValidationError
 from taciturn.service.core.limits import Limits
-from taciturn.service.core.operations import (
-    NAME,
-    Decide,
-    DecideRequest,
-    Delete,
-    RetireArm,
-    Reward,
-    RewardBatch,
-    Withdraw,
-)
-from taciturn.service.core.service import Service
 
 Handler = Callable[[dict[str, str], bytes], Awaitable[bytes]]
 JSON, FILE = "application/json", "application/octet-stream"
@@ -71,107 +47,63 @@ class Endpoint:
         return FILE_WEIGHT if self.takes == "file" else JSON_WEIGHT
 
 
-class Api:
-    """The handlers of the routes."""
+class Handlers(Protocol):
+    """What the routes do, one handler each: for agents of this process (`local.py`), or of others.
 
-    def __init__(self, service: Service, limits: Limits, metrics: Metrics) -> None:
-        self._service, self._limits, self._metrics = service, limits, metrics
-        self._decode, self._readiness = Decoder().decode, Readiness(service)
-        self._exports = asyncio.Lock()  # one at a time, since each takes a copy of its agent
+    A handler gets the parameters of the path and the body, and returns the body of the answer; it raises what
+    `problem_of` turns into a problem.
+    """
 
-    async def decide(self, path: dict[str, str], body: bytes) -> bytes:
-        """Decide; the journal stores the body as it was received."""
-        request = await self._decode(self._decode_decide, body)
-        return await self._service.call_async(path["agent"], Decide(request), body)  # type: ignore[no-any-return]
+    def decide(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
+        """Decide on one context or on several."""
 
-    def _decode_decide(self, body: bytes) -> DecideRequest:
-        request = decode_decide(body)
-        self._limits.check_request(request)
-        return request
-
-    async def reward(self, path: dict[str, str], body: bytes) -> bytes:
+    def reward(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Give feedback on one decision."""
-        given = await self._decode(decode_reward, body)
-        return await self._service.call_async(path["agent"], Reward(decision_id(path), given.reward))  # type: ignore[no-any-return]
 
-    async def rewards(self, path: dict[str, str], body: bytes) -> bytes:
+    def rewards(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Give feedback on many decisions."""
-        rewards = await self._decode(decode_rewards, body)
-        if len(rewards) > self._limits.batch:
-            raise ValidationError(f"{len(rewards)} rewards in one request; {self._limits.batch} are allowed")
-        return encode(reward_batch_answer(await self._service.call_async(path["agent"], RewardBatch(rewards))))
 
-    async def withdraw(self, path: dict[str, str], _: bytes) -> bytes:
+    def withdraw(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Remove a decision that was never shown."""
-        await self._service.call_async(path["agent"], Withdraw(decision_id(path)))
-        return b""
 
-    async def explain(self, path: dict[str, str], _: bytes) -> bytes:
+    def explain(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """A decision and its explanation."""
-        id = decision_id(path)
-        return await self._service.call_async(path["agent"], lambda session: encode(session.explain(id)))  # type: ignore[no-any-return]
 
-    async def create(self, _: dict[str, str], body: bytes) -> bytes:
+    def create(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Create an agent."""
-        op = self._limits.bounded_create(await self._decode(decode_create, body))
-        return await self._service.call_async(op.name, op)  # type: ignore[no-any-return]
 
-    async def agents(self, _: dict[str, str], __: bytes) -> bytes:
+    def agents(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """The names of all agents."""
-        return encode({"agents": [{"name": name} for name in self._service.names()]})
 
-    async def agent(self, path: dict[str, str], _: bytes) -> bytes:
+    def agent(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """The description of an agent."""
-        name = path["agent"]
-        return await self._service.call_async(name, lambda session: encode(session.about(name)))  # type: ignore[no-any-return]
 
-    async def delete(self, path: dict[str, str], _: bytes) -> bytes:
+    def delete(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Delete an agent."""
-        await self._service.call_async(path["agent"], Delete())
-        return b""
 
-    async def add_arm(self, path: dict[str, str], body: bytes) -> bytes:
+    def add_arm(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Add an arm."""
-        return await self._service.call_async(path["agent"], await self._decode(decode_add_arm, body))  # type: ignore[no-any-return]
 
-    async def retire_arm(self, path: dict[str, str], _: bytes) -> bytes:
+    def retire_arm(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Retire an arm."""
-        return await self._service.call_async(path["agent"], RetireArm(path["arm"]))  # type: ignore[no-any-return]
 
-    async def health(self, path: dict[str, str], _: bytes) -> bytes:
+    def health(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """The diagnostics of an agent."""
-        return await self._service.call_async(path["agent"], lambda session: encode(session.health()))  # type: ignore[no-any-return]
 
-    async def save(self, path: dict[str, str], _: bytes) -> bytes:
+    def save(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """An agent's file, which can be imported again."""
-        largest = self._limits.file
-        async with self._exports:
-            found = await self._service.call_async(path["agent"], lambda session: session.export(largest))
-            if found.nbytes > largest:
-                message = (
-                    f"the file would have {found.nbytes} bytes; the limit file allows {largest}, also for an import"
-                )
-                raise Problem(422, "export-too-large", message)
-            return await asyncio.to_thread(bytes, found)
 
-    async def load(self, path: dict[str, str], body: bytes) -> bytes:
+    def load(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Create an agent from a file."""
-        if not NAME.fullmatch(path["agent"]):
-            raise ValidationError("an agent's name is of small letters, digits, - and _, at most 64", "name")
-        return await self._service.call_async(path["agent"], self._limits.bounded_import(body))  # type: ignore[no-any-return]
 
-    async def alive(self, _: dict[str, str], __: bytes) -> bytes:
-        """Answer without doing anything."""
-        return encode({"status": "alive"})
+    def alive(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
+        """Whether the process is alive."""
 
-    async def ready(self, _: dict[str, str], __: bytes) -> bytes:
+    def ready(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Whether requests are served."""
-        await self._readiness.check()
-        return encode({"status": "ready"})
 
-    async def metrics(self, _: dict[str, str], __: bytes) -> bytes:
+    def metrics(self, path: dict[str, str], body: bytes, /) -> Awaitable[bytes]:
         """Metrics in the format of Prometheus."""
-        return self._metrics.text()
 
 
 def decision_id(path: dict[str, str]) -> int:
@@ -181,7 +113,7 @@ def decision_id(path: dict[str, str]) -> int:
     return int(path["id"])
 
 
-def endpoints(api: Api, limits: Limits) -> list[Endpoint]:
+def endpoints(api: Handlers, limits: Limits) -> list[Endpoint]:
     """The table of routes; the most frequent ones come first, as they are matched in order."""
     agent = "/v1/agents/{agent}"
     decision = agent + "/decisions/{id}"

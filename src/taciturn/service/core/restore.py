@@ -16,7 +16,7 @@ from taciturn.service.core.errors import Unavailable
 from taciturn.service.core.marker import ReplayMarker
 from taciturn.service.core.operations import OPERATIONS, Decide, operation_of
 from taciturn.service.core.session import Session
-from taciturn.service.journal.base import Journal, Record
+from taciturn.service.journal.base import DamagedJournal, Journal, Record
 
 CATALOGUE = "/agents"
 """The catalogue's name among the snapshots; no agent can have it."""
@@ -58,6 +58,16 @@ class AgentPositions(NamedTuple):
     created_at: int
     snapshot_at: int
     read_after: int
+
+
+class AgentJournal(Journal, Protocol):
+    """A journal in which each agent has records of its own (`taciturn.service.journal.shared.SharedJournal`)."""
+
+    def agents(self, only: set[str] | None = None) -> dict[str, int]:
+        """The agents, or those of some names, each with the position just before its first entry."""
+
+    def read_agent(self, name: str, after: int) -> Iterable[Record]:
+        """An agent's records after a position."""
 
 
 class Restorer:
@@ -170,3 +180,39 @@ class Restorer:
         )
         if not restored.session.alive:
             del found[name]
+
+
+class AgentRestorer(Restorer):
+    """Restores agents of a journal in which each has records of its own: none is read for another."""
+
+    def __init__(
+        self, journal: AgentJournal, snapshots: SnapshotStore | None, stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        super().__init__(journal, snapshots, None, stopped)
+        self._agents = journal
+
+    def restore(self, only: set[str] | None = None) -> tuple[dict[str, Restored], dict[str, str]]:
+        """Restore all agents, or some of them; returns those that were restored, and what is wrong with the others."""
+        found: dict[str, Restored] = {}
+        failed: dict[str, str] = {}
+        for name, created_at in self._agents.agents(only).items():
+            self._restore_agent(name, created_at, found, failed)
+        self.differing += sum(restored.session.differing for restored in found.values())
+        return found, failed
+
+    def _restore_agent(self, name: str, created_at: int, found: dict[str, Restored], failed: dict[str, str]) -> None:
+        found[name] = self._newest_snapshot(name, created_at) or Restored(Session(), created_at, created_at, created_at)
+        try:
+            for record in self._agents.read_agent(name, found[name].position):
+                if self._stopped():
+                    raise Unavailable("the service was stopped while it restored its agents")
+                self._replay_or_fail(record, found, failed)
+                if name in failed:
+                    return
+        except DamagedJournal as error:
+            log.error("agent %s cannot be restored: %s", name, error)  # noqa: TRY400 - the traceback says no more
+            failed[name] = str(error)
+            del found[name]
+
+    def write_catalogue(self, position: int, agents: dict[str, AgentPositions]) -> None:
+        """There is none: the journal knows its agents."""

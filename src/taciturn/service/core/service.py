@@ -83,7 +83,7 @@ class Service:
         self._marker = None if marker is None else ReplayMarker(marker, __version__)
         self._stopping = threading.Event()
         self._ending = threading.Event()  # set when nothing is tried again: it is stopping, or has stopped for good
-        self._restorer = Restorer(journal, snapshots, self._marker, self._stopping.is_set)
+        self._restorer = self._make_restorer()
         self._lock = threading.Lock()
         self._catalogue_lock = threading.Lock()
         self._recovery_lock = threading.Lock()
@@ -103,12 +103,18 @@ class Service:
             self._starter.join()
             self.check()
 
+    def _make_restorer(self) -> Restorer:
+        return Restorer(self._journal, self._snapshots, self._marker, self._stopping.is_set)
+
+    def _restore_at_start(self) -> tuple[dict[str, Restored], dict[str, str]]:
+        return self._restorer.restore()
+
     def _start(self, prepare: Callable[[], object] | None) -> None:
         try:
             if prepare is not None:
                 prepare()
                 self._preparing = False
-            restored, self.set_aside = self._restorer.restore()
+            restored, self.set_aside = self._restore_at_start()
         except Exception as error:  # noqa: BLE001 - the owner is told, whatever it is
             self._incomplete = True
             if not self._stopping.is_set():
@@ -307,7 +313,11 @@ class Service:
             self._write_catalogue()
         except Exception:
             log.exception("no snapshot of %s", worker.name)
-        stale = self._last - IDLE_SNAPSHOTS * self.snapshot_every  # an old snapshot makes a start read from there
+        self._request_snapshots(worker)
+
+    def _request_snapshots(self, worker: Worker) -> None:
+        """After a snapshot of one agent, ask for those of others that are rarely used and too old."""
+        stale = self._last - IDLE_SNAPSHOTS * self.snapshot_every  # an old snapshot makes a start read all from there
         for other in self.workers():
             if other is not worker and other.entries_since_snapshot and other.snapshot.position < stale:
                 other.request_snapshot()
@@ -318,7 +328,10 @@ class Service:
         with self._catalogue_lock:
             last = self._last  # read first: an agent without new entries after this had none at this position
             positions = {worker.name: _positions(worker, last) for worker in self.workers()}
-            self._restorer.write_catalogue(last, positions)
+            try:
+                self._restorer.write_catalogue(last, positions)
+            except Exception:  # as with a snapshot, only the next start takes longer
+                log.exception("no catalogue of the agents")
 
     # Recovery.
 

@@ -183,6 +183,11 @@ class Worker:
         """Wait for the end of the thread."""
         self._thread.join()
 
+    def wait_written(self) -> None:
+        """Wait until the snapshot is on the disk that is being written; only after the end of the thread."""
+        if self._writing is not None:
+            self._writing.result()
+
     # The thread.
 
     def _run(self) -> None:

@@ -110,15 +110,15 @@ class PostgresTables(Tables):
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Rows of a statement with `?` for each value."""
-        return self._connection().execute(_translated(sql), values).fetchall()
+        return self._connection().execute(translated(sql), values).fetchall()
 
     def write(self, sql: str, rows: Sequence[Sequence[object]] | None = None) -> None:
         """Run a statement once, or for each of the rows."""
         if rows is None:
-            self._connection().execute(_translated(sql))
+            self._connection().execute(translated(sql))
         else:
             with self._connection().cursor() as cursor:
-                cursor.executemany(_translated(sql), rows)
+                cursor.executemany(translated(sql), rows)
 
     def close(self) -> None:
         """Release the lock, which the server may notice late for a closed connection, and disconnect."""
@@ -128,6 +128,20 @@ class PostgresTables(Tables):
                 with contextlib.suppress(psycopg.Error):  # a broken connection holds no lock
                     self._db.execute("SELECT pg_advisory_unlock_all()")
                 self._db.close()
+
+    @contextmanager
+    def _migration(self) -> Iterator[None]:
+        """While it is entered, tables may be changed."""
+        self._set_migrating(True)
+        try:
+            yield
+        finally:
+            self._set_migrating(False)
+
+    def _set_migrating(self, migrating: bool) -> None:  # noqa: FBT001 - it is its name
+        self._migrating = migrating
+        if self._db is not None:
+            _set_up(self._db, migrating=migrating)
 
     def _connection(self) -> Connection:
         if self._closed:
@@ -166,15 +180,19 @@ class PostgresJournal(SQLJournal, PostgresTables):
     def __init__(self, conninfo: str, *, upgrade: Upgrade | None = None) -> None:
         PostgresTables.__init__(self, conninfo)
         self.upgrade = upgrade
-        self._migrating = True
         try:
-            self._migrate()
+            with self._migration():
+                self._migrate()
+            self._check_alone()
         except BaseException:
             self.close()
             raise
-        self._migrating = False
-        if self._db is not None:
-            _set_up(self._db, migrating=False)
+
+    def _check_alone(self) -> None:
+        if "shards" in self.meta():
+            raise TaciturnError(
+                f"{self.location}: shards keep their agents here; start them with taciturn serve --engine ray"
+            )
 
     def append(self, entries: Sequence[Entry]) -> int:
         """Write all entries or none, and return the position of the last; raises `Fenced` as soon as that is known."""
@@ -235,7 +253,8 @@ def _set_up(db: Connection, *, migrating: bool) -> None:
     db.prepare_threshold = None if migrating else 5
 
 
-def _translated(sql: str) -> bytes:
+def translated(sql: str) -> bytes:
+    """A statement with `?` for each value, as psycopg takes it."""
     return sql.replace("?", "%s").encode()
 
 

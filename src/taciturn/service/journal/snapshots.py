@@ -1,116 +1,161 @@
-"""Snapshots: states of agents on the local disk, so that a start need not read the whole journal. Only a cache.
+"""Snapshots: states of agents, so that a start need not read the whole journal. Only a cache.
 
 A snapshot is two files, named by a hash of the agent's name and the position: the state (`.state`), and a header
 (`.json`) with the agent, the position, the state's SHA-256 and the journal's digest at that position. The header is
-written last and makes the snapshot valid; a state without a header is left over from a crash.
+written last and makes the snapshot valid; a state without a header is left over from a crash, or being written.
 """
 
 import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-from taciturn.service.journal.sqlite_file import PRIVATE, PRIVATE_FOLDER, make_private
-from taciturn.system import atomic_write
+from taciturn.errors import TaciturnError
+from taciturn.service.journal.snapshot_files import Content, LocalFiles, SnapshotFiles, sha256
 
 log = logging.getLogger(__name__)
-HEADER = re.compile(r"[0-9a-f]{32}-[0-9]{20}\.json")
+NAME = re.compile(r"\.?[0-9a-f]{32}-([0-9]{20})\.(?:json|state)(?:\.[0-9a-f]+)?")
+"""The name of a file with its position, also of one that is unfinished."""
+
+History = Callable[[int], bytes | None]
 
 
 class Snapshots:
-    """The newest states of each agent in a folder that one process uses; leftovers of a crash are removed at the start.
+    """The newest states of each agent.
+
+    Several processes may use one place, each for agents of its own. What a crash has left over of an agent is removed
+    with the next state of that agent, by the one process that writes it: nobody removes what another is writing.
 
     Arguments:
-        folder: where; created if it does not exist.
+        files: where; a path is a folder, which is created if it does not exist.
         keep: how many states of an agent are kept.
         history: the journal's `digest_at`. A state of another history is invalid (the journal was restored from a
             backup, repaired, or lost its tail with the power), even if its position exists again.
     """
 
-    def __init__(self, folder: Path, keep: int = 2, history: Callable[[int], bytes | None] = lambda _: b"") -> None:
-        self._folder = folder
+    def __init__(self, files: SnapshotFiles | Path, keep: int = 2, history: History = lambda _: b"") -> None:
+        self._files: SnapshotFiles = LocalFiles(files) if isinstance(files, Path) else files
         self._keep = keep
         self._history = history
-        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        make_private(folder)
-        for path in folder.iterdir():
-            orphan = path.suffix == ".state" and not path.with_suffix(".json").exists()
-            if path.is_file() and (orphan or path.name.startswith(".")):
-                path.unlink()
-            elif path.is_file():
-                make_private(path)
 
-    def put(self, agent: str, position: int, content: bytes | Callable[[Path], object]) -> None:
+    def put(self, agent: str, position: int, content: Content) -> None:
         """Store a state, given as bytes or by a function that writes it to a path, and remove obsolete ones."""
         history = self._history(position)
-        state = self._folder / f"{_name(agent)}-{position:020}.state"
-        header = state.with_suffix(".json")
-        atomic_write(state, content, PRIVATE)
-        fields = {"agent": agent, "position": position, "sha256": _sha256(state), "history": _hex(history)}
-        atomic_write(header, json.dumps(fields).encode("ascii"), PRIVATE)
-        self._prune(agent, header)
+        digest = self._files.write(_file(agent, position, "state"), content)
+        fields = {"agent": agent, "position": position, "sha256": digest, "history": _hex(history)}
+        self._files.write(_file(agent, position, "json"), json.dumps(fields).encode("ascii"))
+        self._prune(agent, position)
 
-    def _prune(self, agent: str, newest: Path) -> None:
-        """Remove all but the newest few, and those with a later position, which belong to a history that was lost."""
-        headers = self._headers(agent)
-        index = headers.index(newest)
-        for header in headers[:index] + headers[index + self._keep :]:
-            _unlink(header)
+    def _prune(self, agent: str, newest: int) -> None:
+        """Remove all but the newest few, leftovers before them, and later ones of a history that was lost.
+
+        Later ones of this history are by a process that owns the agent since, and are kept, finished or not.
+        """
+        kept = 0
+        for position, names in self._found(agent).items():
+            whole = _file(agent, position, "json") in names
+            if position > newest:
+                obsolete = whole and self._is_lost(agent, position)
+                kept += whole and not obsolete
+            else:
+                obsolete = not whole or kept >= self._keep
+                kept += not obsolete
+            if obsolete:
+                self._remove(names)
 
     def remove(self, agent: str, until: int) -> None:
         """Remove the states of an agent that was deleted at position `until`, not those of a later one of its name."""
-        for header in self._headers(agent):
-            if _position(header) <= until:
-                _unlink(header)
+        for position, names in self._found(agent).items():
+            if position <= until:
+                self._remove(names)
 
     def newest_first(self, agent: str) -> Iterator[tuple[int, Path]]:
-        """Yield positions and files of an agent's states, each verified; invalid ones are skipped and logged."""
-        for header in self._headers(agent):
-            position = _position(header)
-            if fault := self._fault(agent, position, header):
-                log.warning("snapshot %s is skipped: %s", header.with_suffix(".state").name, fault)
-            else:
-                yield position, header.with_suffix(".state")
+        """Yield positions and files of an agent's states, each verified; invalid ones are skipped and logged.
 
-    def _headers(self, agent: str) -> list[Path]:
-        found = (path for path in self._folder.glob(f"{_name(agent)}-*.json") if HEADER.fullmatch(path.name))
-        return sorted(found, reverse=True)
-
-    def _fault(self, agent: str, position: int, header: Path) -> str | None:
+        A file may be a temporary one, which there is until the next is asked for.
+        """
         try:
-            stored = json.loads(header.read_bytes())
-            state = header.with_suffix(".state")
-            expected = {"agent": agent, "position": position, "sha256": _sha256(state)}
-        except (OSError, ValueError) as error:
-            return f"unreadable ({error})"
-        if not isinstance(stored, dict) or any(stored.get(name) != value for name, value in expected.items()):
-            return "damaged or truncated"
+            found = self._found(agent)
+        except OSError as error:
+            log.warning("there are no snapshots of %s: %s", agent, error)
+            return
+        for position, names in found.items():
+            if _file(agent, position, "json") not in names:
+                continue
+            with ExitStack() as held:
+                try:
+                    path = self._verified(agent, position, held)
+                except (OSError, ValueError) as error:
+                    log.warning("snapshot %s is skipped: %s", _file(agent, position, "state"), error)
+                else:
+                    yield position, path
+
+    def _found(self, agent: str) -> dict[int, list[str]]:
+        """The names of an agent's files by position, the newest first."""
+        found: defaultdict[int, list[str]] = defaultdict(list)
+        for name in self._files.names(f"{_hash(agent)}-"):
+            if parts := NAME.fullmatch(name):
+                found[int(parts[1])].append(name)
+        return dict(sorted(found.items(), reverse=True))
+
+    def _remove(self, names: Iterable[str]) -> None:
+        """Remove the files of a snapshot; the header first, without which the state is a leftover."""
+        for name in sorted(names, key=lambda name: not name.endswith(".json")):
+            self._files.remove(name)
+
+    def _is_lost(self, agent: str, position: int) -> bool:
+        """Whether a header is of a history that the journal does not have, or is no header."""
+        try:
+            self._header(agent, position)
+        except OSError:  # whatever it is, it is still there, or another process has removed it
+            return False
+        except ValueError:
+            return True
+        return False
+
+    def _verified(self, agent: str, position: int, held: ExitStack) -> Path:
+        """The state of a snapshot that is valid, as a file until `held` ends; raises OSError or ValueError."""
+        digest = self._header(agent, position)
+        path = held.enter_context(self._files.local(_file(agent, position, "state")))
+        if sha256(path) != digest:
+            raise ValueError("it is damaged or truncated")
+        return path
+
+    def _header(self, agent: str, position: int) -> object:
+        """The SHA-256 that the header of a snapshot names; raises OSError or ValueError."""
+        with self._files.local(_file(agent, position, "json")) as path:
+            stored = json.loads(path.read_bytes())
+        if not isinstance(stored, dict) or (stored.get("agent"), stored.get("position")) != (agent, position):
+            raise ValueError("its header is damaged or truncated")
         history = self._history(position)
         if history is None or stored.get("history") != _hex(history):
-            return "of a history that the journal does not have"
-        return None
+            raise ValueError("it is of a history that the journal does not have")
+        return stored.get("sha256")
 
 
-def _position(header: Path) -> int:
-    return int(header.stem.partition("-")[2])
+def open_snapshots(url: str, *, history: History) -> Snapshots:
+    """The snapshots in a folder, or in storage that machines share, such as `s3://bucket/prefix`."""
+    folder = url.removeprefix("file://")
+    if not folder:
+        raise TaciturnError("--snapshots names no place; a folder or s3://bucket/prefix is right")
+    if "://" not in folder:
+        return Snapshots(LocalFiles(Path(folder)), history=history)
+    from taciturn.service.journal.remote_files import RemoteFiles  # noqa: PLC0415 - its drivers are an extra
+
+    return Snapshots(RemoteFiles(url), history=history)
 
 
-def _unlink(header: Path) -> None:
-    """Remove a snapshot; the header first, without which the state is a leftover."""
-    header.unlink(missing_ok=True)
-    header.with_suffix(".state").unlink(missing_ok=True)
+def _file(agent: str, position: int, kind: str) -> str:
+    return f"{_hash(agent)}-{position:020}.{kind}"
 
 
-def _name(agent: str) -> str:
+def _hash(agent: str) -> str:
     return hashlib.sha256(agent.encode()).hexdigest()[:32]
 
 
 def _hex(digest: bytes | None) -> str | None:
     return None if digest is None else digest.hex()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -18,10 +18,9 @@ from starlette.routing import Route
 from taciturn.service.api.asgi import check_key
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
-from taciturn.service.api.routes import JSON
+from taciturn.service.api.routes import JSON, Handlers
 from taciturn.service.core.encoding import encode
-from taciturn.service.core.operations import AddArm, Delete, RetireArm
-from taciturn.service.core.service import Service
+from taciturn.service.core.limits import Limits
 
 FORM = "application/x-www-form-urlencoded"
 MAX_BYTES, MAX_FIELDS = 10_000, 10
@@ -31,16 +30,17 @@ ErrorPage = Callable[[Request, Problem], Awaitable[Response]]
 
 
 class Forms:
-    """The forms of a service.
+    """The forms of a page.
 
     Arguments:
-        service: its agents are changed.
+        handlers: what agents are changed with.
         keyring: the valid keys.
+        limits: of the time that a request may take.
         error_page: returns the page of an agent with a problem on it.
     """
 
-    def __init__(self, service: Service, keyring: Keyring, error_page: ErrorPage) -> None:
-        self._service, self._keyring, self._error_page = service, keyring, error_page
+    def __init__(self, handlers: Handlers, keyring: Keyring, limits: Limits, error_page: ErrorPage) -> None:
+        self._handlers, self._keyring, self._limits, self._error_page = handlers, keyring, limits, error_page
 
     def routes(self) -> list[Route]:
         """One route for each form."""
@@ -52,7 +52,7 @@ class Forms:
             scripted = JSON in request.headers.get("accept", "")
             try:
                 self._check_sender(request.headers)
-                async with asyncio.timeout(self._service.limits.seconds):
+                async with asyncio.timeout(self._limits.seconds):
                     target = await do(request.path_params["agent"], await _fields(request))
             except Exception as error:  # noqa: BLE001 - every error becomes a problem
                 problem = problem_of(error)
@@ -73,24 +73,24 @@ class Forms:
 
     async def _add_arm(self, agent: str, fields: Fields) -> str:
         """Add an arm, or bring a retired one back."""
-        names = await self._service.call_async(agent, lambda session: session.agent.arm_names)
-        by_text = {str(name): name for name in names}
+        about = msgspec.json.decode(await self._handlers.agent({"agent": agent}, b""))
+        by_text = {str(name): name for name in about["arms"]}  # the number 3, where there is an arm 3
         given = {"arm": fields.get("arm", ""), "like": fields.get("like") or None}
         if not given["arm"]:
             raise Problem(422, "validation-error", "an arm needs a name", "arm")
         named = {field: by_text.get(text, text) for field, text in given.items() if text is not None}
-        await self._service.call_async(agent, msgspec.convert(named, AddArm))
+        await self._handlers.add_arm({"agent": agent}, encode(named))
         return f"/agents/{agent}#arms"
 
     async def _retire_arm(self, agent: str, fields: Fields) -> str:
-        await self._service.call_async(agent, RetireArm(fields.get("arm", "")))
+        await self._handlers.retire_arm({"agent": agent, "arm": fields.get("arm", "")}, b"")
         return f"/agents/{agent}#arms"
 
     async def _delete(self, agent: str, fields: Fields) -> str:
         """Delete the agent, if its name was typed."""
         if fields.get("confirm") != agent:
             raise Problem(422, "validation-error", f"to delete this agent, type its name: {agent}", "confirm")
-        await self._service.call_async(agent, Delete())
+        await self._handlers.delete({"agent": agent}, b"")
         return "/"
 
 

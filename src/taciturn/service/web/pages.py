@@ -9,23 +9,22 @@ change without JavaScript is in `forms.py`.
 import asyncio
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from taciturn.service.api.asgi import App, Resource
+from taciturn.service.api.asgi import Resource
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
-from taciturn.service.api.routes import JSON, Endpoint, decision_id
+from taciturn.service.api.routes import JSON, Endpoint, Handlers, decision_id
 from taciturn.service.core.encoding import encode
+from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import NAME
-from taciturn.service.core.service import Service
 from taciturn.service.web.forms import Forms
-from taciturn.service.web.latency import Latencies, Stopwatch
-from taciturn.service.web.views import Parts, Views
+from taciturn.service.web.rendering import KINDS, Parts, render
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -37,26 +36,36 @@ AGENT_DATA = "/web" + AGENT + "/overview.json"
 View = Callable[[dict[str, str]], Awaitable[Parts]]
 
 
-def add_page(app: App, service: Service, keyring: Keyring | None = None) -> None:
-    """Add the page at `/` to an application of `create_app` with the same service and keys."""
-    latencies = Latencies()
-    app.router.routes.extend(Page(service, keyring or Keyring(), latencies).routes())
-    app.front = Stopwatch(app.front, latencies)
+class PageViews(Protocol):
+    """The views that a page shows: of agents of this process (`views.py`), or of others.
+
+    They raise what `problem_of` turns into a problem.
+    """
+
+    async def agents(self) -> Parts:
+        """A card for each agent, see `list_of_agents`."""
+
+    async def agent(self, name: str) -> Parts:
+        """One agent: facts, arms, curves, recent decisions, map, calibration and latency."""
+
+    async def decision(self, name: str, id: int) -> Parts:
+        """One decision and its explanation."""
 
 
 class Page:
-    """The page of a service.
+    """The page at `/`.
 
     Arguments:
-        service: its agents are shown.
+        views: what is shown.
+        handlers: what the forms change agents with.
         keyring: the valid keys.
-        latencies: of requests to decide.
+        limits: of the time that a request may take.
     """
 
-    def __init__(self, service: Service, keyring: Keyring, latencies: Latencies) -> None:
-        self._views, self._keyring = Views(service, latencies), keyring
-        self._forms = Forms(service, keyring, self._refused)
-        self._limits, self._metrics = service.limits, Metrics(service)  # its own: the page is not counted as traffic
+    def __init__(self, views: PageViews, handlers: Handlers, *, keyring: Keyring, limits: Limits) -> None:
+        self._views, self._keyring, self._limits = views, keyring, limits
+        self._forms = Forms(handlers, keyring, limits, self._refused)
+        self._metrics = Metrics()  # its own: the page is not counted as traffic
         folder = files("taciturn.service.web") / "static"
         self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
@@ -120,12 +129,12 @@ class Page:
                 return self._answer("missing.html", problem.status, **shown)
         given: dict[str, Any] = {"parts": parts or {}, "problem": problem, "refused": refused}
         given["keyed"] = self._keyring.required
-        given |= {"source": source.format(**path), "path": path, "kinds": self._views.kinds}
+        given |= {"source": source.format(**path), "path": path, "kinds": KINDS}
         status = 200 if problem is None else problem.status
         return self._answer(template, status, **given, host=request.url.netloc, scheme=request.url.scheme)
 
     def _answer(self, template: str, status: int, **given: Any) -> Response:
-        content = self._views.render(template, **given)
+        content = render(template, **given)
         return Response(content, status, {"content-security-policy": POLICY}, "text/html")
 
 
