@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service_kit import MemoryJournal, Web
-from taciturn.service.api import bodies, routes
+from taciturn.service.api import bodies, local
 from taciturn.service.api.bodies import DECODED_BESIDE, SMALL, Budget, Share, read_body
 from taciturn.service.api.local import create_app
 from taciturn.service.api.problems import Problem
@@ -133,9 +133,9 @@ def test_large_bodies_are_decoded_on_another_thread_without_garbage_collection(a
     def decode(body):
         threads.append(threading.current_thread())
         collecting.append(gc.isenabled())
-        return routes.decode_add_arm(body)
+        return local.decode_add_arm(body)
 
-    monkeypatch.setattr(routes, "decode_create", decode)
+    monkeypatch.setattr(local, "decode_create", decode)
     for size in (0, DECODED_BESIDE):
         ask("POST", "/v1/agents", content=b" " * size + b"{}", headers=JSON)
     small, large = threads

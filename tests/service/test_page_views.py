@@ -75,6 +75,7 @@ FORMS = [
     ("x/arms", {"arm": "new", "like": "3"}),
     ("x/arms/retire", {"arm": "3"}),
     ("x/arms", {"arm": "3"}),
+    ("x/arms/retire", {"arm": "b"}),
     ("x/arms", {"arm": "a"}),
     ("x/arms", {"arm": "n" * 201}),
     ("x/arms", {"arm": "other", "like": "none"}),
@@ -104,15 +105,22 @@ def test_forwarded_pages_and_forms_are_answered_as_local_ones(both):
             expected = answer(local, "POST", f"/agents/{form}", **sent)
             assert answer(remote, "POST", f"/agents/{form}", **sent) == expected
         assert answer(remote, "GET", "/v1/agents/x") == answer(local, "GET", "/v1/agents/x")
-    assert remote("GET", "/v1/agents/x").json()["active"] == ["a", "b", 3, "new"]
+    assert remote("GET", "/v1/agents/x").json()["active"] == ["a", 3, "new"]
     assert remote("GET", "/v1/agents").json() == {"agents": [{"name": "x"}]}
     for page in PAGES:
         assert answer(remote, "GET", page) == answer(local, "GET", page)
 
 
-def test_durations_that_others_note_are_shown(both):
-    _, remote = both
+def test_durations_are_measured_around_a_service_of_this_process_and_noted_by_others(both):
+    local, remote = both
+    assert "p99" not in local("GET", "/agents/x").text
+    for ask in both:
+        assert ask("POST", "/v1/agents/x/decisions", json={"context": {"late": 1.0}}).status_code == 200
+    assert "p99" in local("GET", "/agents/x").text
+    assert "p99" not in remote("GET", "/agents/x").text
     remote.latencies.note("x", 0.25)
+    # A view is made anew only after new entries of its agent.
+    assert remote("POST", "/v1/agents/x/decisions", json={"context": {"late": 1.0}}).status_code == 200
     assert "250.0 ms" in remote("GET", "/agents/x").text
     assert "250.0 ms" not in remote("GET", "/agents/y").text
 

@@ -18,7 +18,7 @@ from taciturn.service.core.limits import Limits
 from taciturn.service.core.schema1 import upgrade
 from taciturn.service.core.service import Service
 from taciturn.service.journal.removal import remove_snapshots, survey
-from taciturn.service.journal.snapshots import Snapshots
+from taciturn.service.journal.snapshots import Snapshots, open_snapshots
 from taciturn.service.journal.sql import SQLJournal
 from taciturn.service.journal.sqlite import SQLiteJournal, SQLiteTables
 from taciturn.service.journal.tables import Tables
@@ -80,14 +80,15 @@ def opened_app(
     snapshot_seconds: float = 5.0,
     access: AccessLog | None = None,
     background: bool = False,
+    snapshots_at: str | None = None,
 ) -> Iterator[tuple[App, Service]]:
-    """Open the application and service of a journal, with the page, and snapshots in the data folder.
+    """Open the application and service of a journal, with the page; snapshots are in the data folder, or where it says.
 
     With `background` it can be served at once, and restores its agents meanwhile. Closing drains the queues; if the
     service has stopped for good, the reason is raised then.
     """
     keyring = Keyring(journal.keys())
-    snapshots = Snapshots(folder / SNAPSHOTS, history=journal.digest_at)
+    snapshots = open_snapshots(snapshots_at or str(folder / SNAPSHOTS), history=journal.digest_at)
     service = Service(
         journal,
         snapshots,
@@ -162,6 +163,7 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
             snapshot_seconds=settings.snapshot_seconds,
             access=access,
             background=True,
+            snapshots_at=settings.snapshots,
         ) as (app, service):
             serve(app, service, sockets, signals, announce)
         access.audit("stop")

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from taciturn.errors import TaciturnError
@@ -27,7 +26,7 @@ from taciturn.service.core.shard_service import ShardService
 from taciturn.service.journal.base import Fenced, JournalInUse
 from taciturn.service.journal.directory import Directory
 from taciturn.service.journal.shared import SharedJournal
-from taciturn.service.journal.snapshots import Snapshots
+from taciturn.service.journal.snapshots import open_snapshots
 from taciturn.service.web.latency import Latencies
 from taciturn.service.web.views import Views
 
@@ -74,7 +73,7 @@ class Shard:
         self._directory = Directory(settings.postgres)
         taken, epoch = _take(self._directory, number, place, settings.lease_seconds)
         self._journal = SharedJournal(settings.postgres, shard=number, epoch=epoch)
-        self._snapshots = Snapshots(Path(settings.snapshots), history=self._journal.digest_at)
+        self._snapshots = open_snapshots(settings.snapshots, history=self._journal.digest_at)
         self.service = ShardService(
             self._journal,
             self._snapshots,
@@ -195,7 +194,6 @@ class Shard:
             if owner != self.number:
                 return owner
             await self._exclusively(name, asyncio.to_thread(self.service.adopt, name))
-            return None
         return None  # no agent has such a name
 
     async def _exclusively(self, name: str, work: Awaitable[None]) -> None:
