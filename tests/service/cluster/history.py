@@ -5,9 +5,9 @@ line each, where they contradict; an empty list is what the service promises.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from taciturn.contracts import Arm
 from taciturn.errors import TaciturnError
@@ -93,6 +93,31 @@ class Stored(NamedTuple):
 
     rows: dict[str, list[Row]]
     faults: list[str]
+
+
+def stored_of(agents: Iterable[Any], deleted: Iterable[Any], entries: Iterable[Any]) -> Stored:
+    """What rows of taciturn_agents, taciturn_deleted and taciturn_entries, those by position, say together.
+
+    Entries of a deleted agent may be there as long as taciturn_deleted says that they are still to be removed, also if
+    there is a new agent of the same name.
+    """
+    created, heads = {}, {}
+    for name, created_at, *head in agents:
+        created[name], heads[name] = created_at, Head(*head)
+    until: dict[str, int] = {}
+    for name, last in deleted:
+        until[name] = max(last, until.get(name, 0))
+    rows: dict[str, list[Row]] = {name: [] for name in heads}
+    faults = []
+    for name, *columns in entries:
+        row = Row(*columns)
+        if name in created and row.position > created[name]:
+            rows[name].append(row)
+        elif row.position > until.get(name, 0):
+            faults.append(f"{name}: entry {row.position} belongs to no agent, and is not to be removed")
+    for name, head in heads.items():
+        faults += chain_faults(name, rows[name], head)
+    return Stored(rows, faults)
 
 
 def violations(history: History, stored: Stored) -> list[str]:

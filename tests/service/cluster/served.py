@@ -8,11 +8,11 @@ import psutil
 import psycopg
 
 from postgres_kit import PostgresServer
-from service.cluster.history import Head, Row, Stored, chain_faults
+from service.cluster.history import stored_of
 from service.cluster.proxy import Proxy
 
-TITLES = {"shard": "ray::ShardActor", "front": "ray::ServeReplica:taciturn:Front", "supervisor": "ray::Supervisor"}
-"""How the command lines of the service's processes begin, as Ray sets them."""
+TITLES = {"shard": ":ShardActor", "front": ":ServeReplica:taciturn:Front", "supervisor": ":SupervisorActor"}
+"""What the command lines of the service's processes have in them, as Ray sets them: also while they are starting."""
 
 LEASE_SECONDS = 1.5
 
@@ -62,31 +62,31 @@ class Served:
     def processes(self, part):
         """The running processes of a part of the service, oldest first."""
         found = psutil.Process(self._service.pid).children(recursive=True)
-        return sorted((each for each in found if _begins(each, TITLES[part])), key=psutil.Process.create_time)
+        return sorted((each for each in found if _has_title(each, TITLES[part])), key=psutil.Process.create_time)
 
     def scale(self, shards):
         """Ask for another number of shards; not through the proxy, since an administrator tries until it succeeds."""
-        subprocess.run(_command("scale", str(shards), "--postgres", self.database.conninfo), check=True)
+        command = _command("scale", str(shards), "--postgres", self.database.conninfo)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def stored(self):
-        """What the tables hold."""
+        """What the tables hold, all read at one moment: entries of deleted agents are removed in the background."""
         with closing(psycopg.connect(self.database.conninfo)) as db:
-            heads = db.execute("SELECT name, last, digest FROM taciturn_agents").fetchall()
-            rows = db.execute(
+            db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            agents = db.execute("SELECT name, created_at, last, digest FROM taciturn_agents").fetchall()
+            deleted = db.execute("SELECT agent, until FROM taciturn_deleted").fetchall()
+            entries = db.execute(
                 "SELECT agent, position, kind, body, version, digest FROM taciturn_entries ORDER BY position"
             ).fetchall()
-        found = {name: [] for name, _, _ in heads}
-        for agent, *columns in rows:
-            found.setdefault(agent, []).append(Row(*columns))
-        faults = [fault for name, *head in heads for fault in chain_faults(name, found[name], Head(*head))]
-        return Stored(found, faults)
+        return stored_of(agents, deleted, entries)
 
 
 def _command(*arguments):
     return [sys.executable, "-m", "taciturn", *arguments]
 
 
-def _begins(process, title):
+def _has_title(process, title):
     with suppress(psutil.Error):  # it may have ended
-        return " ".join(process.cmdline()).startswith(title)
+        shown = " ".join(process.cmdline())
+        return shown.startswith("ray::") and title in shown
     return False

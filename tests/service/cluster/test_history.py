@@ -7,7 +7,7 @@ import taciturn
 from service.cluster.agreement import CHANGING, FIXED, disagreements, file_faults
 from service.cluster.clients import Timing
 from service.cluster.faults import FAULTS, Begun, schedule
-from service.cluster.history import Decided, Head, History, Row, Stored, chain_faults, replayed, violations
+from service.cluster.history import Decided, Head, History, Row, Stored, chain_faults, replayed, stored_of, violations
 from service.cluster.outages import longest_waits
 from taciturn.errors import TaciturnError
 from taciturn.service.core.encoding import encode
@@ -166,6 +166,30 @@ def test_a_chain_with_a_changed_a_missing_or_an_added_row_is_found():
     assert list(chain_faults("other", rows, head))
 
 
+def test_entries_of_a_deleted_agent_are_there_only_as_long_as_they_are_to_be_removed():
+    _, entries = told_and_stored()
+    rows = chained(entries)
+    last = rows[-1]
+    table = [("desk", *row) for row in rows]
+    assert stored_of([("desk", 0, last.position, last.digest)], [], table) == Stored({"desk": rows}, [])
+    assert stored_of([], [("desk", last.position)], table) == Stored({}, [])
+    assert len(stored_of([], [], table).faults) == len(rows)
+    (fault,) = stored_of([], [("desk", last.position - 1)], table).faults
+    assert fault == f"desk: entry {last.position} belongs to no agent, and is not to be removed"
+
+
+def test_a_new_agent_of_a_deleted_ones_name_has_only_its_own_entries():
+    _, entries = told_and_stored()
+    old = chained(entries)
+    position = old[-1].position + 1
+    digest = chain(GENESIS, position, *entries[0], "1")
+    new = Row(position, *entries[0][1:], "1", digest)
+    table = [("desk", *row) for row in [*old, new]]
+    agents = [("desk", position - 1, position, digest)]
+    assert stored_of(agents, [("desk", position - 1)], table) == Stored({"desk": [new]}, [])
+    assert len(stored_of(agents, [], table).faults) == len(old)
+
+
 def test_faults_of_the_tables_themselves_are_violations():
     history, entries = told_and_stored()
     assert violations(history, Stored({"desk": chained(entries)}, ["a broken chain"])) == ["a broken chain"]
@@ -241,13 +265,15 @@ def test_a_schedule_is_that_of_its_seed_and_has_every_kind():
     assert len(schedule(30, 1)) == 30
 
 
-def test_a_request_belongs_to_the_fault_that_interrupted_it_or_came_before():
-    begun = [Begun("kill", 10.0), Begun("cut", 20.0), Begun("kill", 30.0)]
+def test_a_request_belongs_to_the_fault_that_it_first_waited_for():
+    begun = [Begun("kill", 10.0), Begun("cut", 20.0), Begun("pause", 30.0)]
     timings = [
         Timing(1.0, 2.0, 0),  # before all faults
-        Timing(9.0, 12.5, 1),  # interrupted by the first
+        Timing(9.75, 13.0, 1),  # interrupted by the first
         Timing(11.0, 12.0, 0),  # after it
-        Timing(19.0, 31.0, 3),  # interrupted by the second, and by the third
+        Timing(15.0, 21.0, 2),  # had waited long when the second came
+        Timing(19.75, 19.875, 0),  # answered just before it
+        Timing(21.0, 33.0, 3),  # still waits when the third comes
         Timing(35.0, 36.0, 0),
     ]
-    assert longest_waits(begun, timings) == {"kill": 3.5, "cut": 12.0}
+    assert longest_waits(begun, timings) == {"kill": 6.0, "cut": 12.0, "pause": 1.0}
