@@ -2,10 +2,11 @@
 
 from contextlib import closing
 
+import psutil
 import pytest
 
 from service.cluster.faults import FAULTS, run
-from service.cluster.served import Served
+from service.cluster.served import TITLES, Served
 
 
 @pytest.fixture(scope="module")
@@ -19,3 +20,9 @@ def test_what_was_acknowledged_survives_every_kind_of_fault(served, tmp_path):
     assert outcome.violations == []
     assert len(outcome.begun) == len(FAULTS) + 1
     assert len(outcome.timings) > 100
+
+
+def test_no_process_of_the_service_stands_back_for_others_on_the_machine(served):
+    """Ray gives workers a niceness of 15, with which a new shard gets little of a processor that others use."""
+    processes = [process for part in TITLES for process in served.processes(part)]
+    assert {process.nice() for process in processes} == {psutil.Process().nice()}
