@@ -43,9 +43,7 @@ def serving(folder, *flags):
     command = [sys.executable, "-m", "taciturn", "serve", "--port", "0", "--data-dir", folder, "--log-level", "error"]
     process = subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
-        line = process.stdout.readline()
-        while "http://" not in line:
-            line = process.stdout.readline()
+        line = next(line for line in process.stdout if "http://" in line)
         yield int(line.split("/")[2].split(":")[1]), process.pid
     finally:
         process.send_signal(signal.SIGINT)

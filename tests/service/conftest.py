@@ -4,15 +4,11 @@ Snapshots in a folder, in memory and on an S3 server; and the page, in a real br
 """
 
 import os
-import shutil
 import sqlite3
-import subprocess
-import tempfile
 import traceback
 from contextlib import closing
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import ClassVar
 
 import httpx
@@ -21,6 +17,7 @@ import pytest
 
 from browser_kit import chromium
 from page_kit import Site, Window
+from postgres_kit import PostgresServer, server_programs
 from service_kit import MemoryJournal
 from snapshot_kit import Place
 from taciturn.service.journal.postgres import PostgresJournal
@@ -55,38 +52,21 @@ def closed_connections(monkeypatch):
     assert not left, "not closed: " + "\n".join(where for _, where in left.values())
 
 
-def server_programs():
-    """The folder with initdb and pg_ctl; None without a server."""
-    found = shutil.which("initdb")
-    folders = [Path(found).resolve().parent] if found else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((folder for folder in folders if (folder / "pg_ctl").exists() and (folder / "initdb").exists()), None)
-
-
 @pytest.fixture(scope="session")
-def postgres():
-    """The conninfo of a server that listens on a socket in a temporary folder."""
+def postgres_programs():
+    """The folder with the programs of a PostgreSQL server."""
     programs = server_programs()
     if programs is None:
         reason = "no PostgreSQL server on this machine; on Debian: apt-get install postgresql"
         pytest.fail(reason) if "CI" in os.environ else pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="taciturn-pg-"))  # short, as socket paths must be
-    as_user = []
-    if os.getuid() == 0:  # initdb refuses to run as root
-        shutil.chown(folder, "nobody")
-        as_user = ["setpriv", "--reuid=nobody", "--clear-groups"]
+    return programs
 
-    def run(program, *arguments):
-        command = [*as_user, str(programs / program), "-D", str(folder / "data"), *arguments]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
 
-    run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
-    # Tests kill clients, never this server, so that nothing need be on the disk: waiting for it was most of their time.
-    options = f"-c listen_addresses='' -c fsync=off -c full_page_writes=off -k {folder}"
-    run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
-    yield f"host={folder} user=postgres dbname=postgres"
-    run("pg_ctl", "-w", "-m", "fast", "stop")
-    shutil.rmtree(folder)
+@pytest.fixture(scope="session")
+def postgres(postgres_programs):
+    """The conninfo of a server that listens on a socket in a temporary folder."""
+    with closing(PostgresServer(postgres_programs)) as server:
+        yield server.conninfo
 
 
 class SQLiteStore:

@@ -209,6 +209,26 @@ def test_requests_for_an_agent_that_is_being_handed_over_wait_for_it(shards, ask
     assert decide(ask, name).json()["id"] == 0
 
 
+@pytest.mark.parametrize("call", ["decide", "save"])
+def test_an_agent_that_moves_while_its_request_is_read_is_not_unknown(shards, ask, monkeypatch, call):
+    """A large body is decoded on a thread, an export waits for others: meanwhile the agent was handed over, and 404."""
+    for number in range(2):
+        shards.start(number, settle=False)
+    create(ask, *NAMES)
+    zero = next(iter(shards.places.values())).shard
+    name = next(name for name in NAMES if shards.directory.owner(name) == 0)
+    handler = getattr(zero._api, call)
+
+    async def moving(path, body):
+        monkeypatch.undo()
+        await zero._exclusively(name, zero_hand_over(zero, name))
+        return await handler(path, body)
+
+    monkeypatch.setattr(zero._api, call, moving)
+    answer = shards.run(zero.call(call, {"agent": name}, b'{"context": {}}'))
+    assert (answer.kind, answer.value) == ("moved", 1)
+
+
 async def zero_hand_over(shard, name):
     await asyncio.to_thread(shard._hand_over, name, 1)
 

@@ -24,6 +24,8 @@ FIRST_SHARDS = 2
 """Shards of a database that had none, where no number is given."""
 
 CHECK_SECONDS = 0.2
+PRIORITY = {"RAY_worker_niceness": "0"}
+"""Ray gives its workers the niceness 15: everything else on the machine, PostgreSQL too, would come before requests."""
 
 
 def run_cluster(settings: Settings, announce: Callable[[int], object], warnings: Sequence[str] = ()) -> None:
@@ -38,7 +40,7 @@ def run_cluster(settings: Settings, announce: Callable[[int], object], warnings:
         check_host(settings.host, keyed=any(True for _ in directory.keys()))  # noqa: SIM118 - not a dictionary
         with (
             _reserved(settings.host, settings.port) as port,
-            connected(settings.address, cores=4 * _wanted_now(directory), namespace=NAMESPACE),
+            connected(settings.address, cores=4 * _wanted_now(directory), variables=PRIORITY, namespace=NAMESPACE),
             StopSignals() as signals,  # after Ray, which has its own way with signals
         ):
             signals.stop = stop.set

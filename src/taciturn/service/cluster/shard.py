@@ -19,7 +19,7 @@ from taciturn.service.api.problems import Problem, problem_of
 from taciturn.service.cluster.lease import Lease
 from taciturn.service.cluster.messages import Answer, problem_answer
 from taciturn.service.cluster.ring import ring
-from taciturn.service.core.errors import Unavailable
+from taciturn.service.core.errors import Unavailable, UnknownAgent
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import NAME
 from taciturn.service.core.shard_service import ShardService
@@ -159,8 +159,15 @@ class Shard:
 
     async def _for_agent(self, name: str, run: Callable[[], Awaitable[Any]], *, new: bool = False) -> Answer:
         async def work() -> Any:
-            elsewhere = await self._elsewhere(name, new=new)
-            return Answer("moved", elsewhere) if elsewhere is not None else await run()
+            while True:
+                elsewhere = await self._elsewhere(name, new=new)
+                if elsewhere is not None:
+                    return Answer("moved", elsewhere)
+                try:
+                    return await run()
+                except UnknownAgent:  # or handed over before its request was queued, so that nothing was done
+                    if await asyncio.to_thread(self._directory.owner, name) is None:
+                        raise
 
         return await self._answered(work)
 
