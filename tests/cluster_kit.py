@@ -80,7 +80,7 @@ class FrontWeb(Web):
     """Requests to a front of some shards; it reads where they are before each."""
 
     def __init__(self, shards, keys=(), *, seconds=30.0):
-        self.router = Router(lambda place: shards.places[place], seconds=seconds)
+        self.router = Router(lambda place: shards.places[place], seconds=seconds, patience=0.0)
         self.directory = Directory(shards.address)
         self._shards = shards
         super().__init__(front_app(self.router, self.directory, Keyring(keys), shards.limits))

@@ -12,6 +12,7 @@ from service_kit import MemoryJournal, Web, until
 from taciturn.service.api.keys import digest
 from taciturn.service.api.local import create_app
 from taciturn.service.cluster.ring import Ring, ring
+from taciturn.service.cluster.router import Router
 from taciturn.service.core.service import Service
 from taciturn.service.core.shard_service import ShardService
 from taciturn.service.journal.base import Key
@@ -333,3 +334,20 @@ def test_the_ring_is_even_and_one_shard_more_moves_few():
         moved = [(before.owner(name), after.owner(name)) for name in names if before.owner(name) != after.owner(name)]
         assert all(to == shards for _, to in moved), "none moves between shards that were there"
         assert len(moved) < 1.35 * len(names) / (shards + 1)
+
+
+def test_requests_wait_for_a_shard_that_is_being_started(shards, ask):
+    shards.start(0)
+    create(ask, *NAMES)
+    name = next(name for name in NAMES if ring(2).owner(name) == 1)
+    until(lambda: shards.directory.owner(name) == 0)
+
+    async def started():
+        router = Router(lambda place: shards.places[place], seconds=30.0, patience=60.0)
+        waiting = asyncio.ensure_future(router.ask_agent(name, "call", "agent", {"agent": name}, b""))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        router.update(2, shards.directory.shards())
+        return await waiting
+
+    assert f'"{name}"'.encode() in asyncio.run(started())

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from taciturn.service.api.problems import Problem
 from taciturn.service.cluster.messages import Answer
@@ -13,8 +13,12 @@ from taciturn.service.core.errors import Unavailable
 from taciturn.service.journal.directory import ShardRow
 
 log = logging.getLogger("taciturn.service")
+Found = TypeVar("Found")
 MAX_HOPS = 4
 """Shards that one request may be sent to, since an agent may move again meanwhile."""
+
+PATIENCE, PAUSE = 2.0, 0.05
+"""Seconds that a request waits for a shard that is being started, and between two attempts to reach it."""
 
 MAX_MOVED = 10_000
 """Agents that are remembered because they are not where the ring says."""
@@ -41,13 +45,19 @@ class Router:
     Arguments:
         connect: returns the process of a name; raises any error if there is none.
         seconds: how long a shard may take to answer.
+        patience: how long a request waits for a shard that is being started.
         refresh: called when a shard does not answer, so that `update` comes soon.
     """
 
     def __init__(
-        self, connect: Callable[[str], Process], *, seconds: float, refresh: Callable[[], object] = lambda: None
+        self,
+        connect: Callable[[str], Process],
+        *,
+        seconds: float,
+        patience: float = PATIENCE,
+        refresh: Callable[[], object] = lambda: None,
     ) -> None:
-        self._connect, self._seconds, self._refresh = connect, seconds, refresh
+        self._connect, self._seconds, self._patience, self._refresh = connect, seconds, patience, refresh
         self._links: dict[int, _Link] = {}
         self._places: dict[int, str] = {}
         self._moved: OrderedDict[str, int] = OrderedDict()
@@ -70,6 +80,7 @@ class Router:
 
     async def ask_agent(self, name: str, method: str, *arguments: Any) -> Any:
         """Call a method of the shard that has an agent; raises the problem that it answers with."""
+        await self._wait(lambda: self.shards > 0)
         if not self.shards:
             raise Unavailable("no shard has been started yet")
         shard = self._moved.get(name, ring(self.shards).owner(name))
@@ -104,7 +115,7 @@ class Router:
 
     async def _ask(self, shard: int, method: str, *arguments: Any) -> Any:
         """The answer of a shard; `Unavailable` if it does not answer, or if its process is another meanwhile."""
-        link = self._link(shard)
+        link = await self._link(shard)
         call = asyncio.ensure_future(link.process.ask(method, *arguments))
         await asyncio.wait((call, link.gone), timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
         if not call.done():
@@ -118,20 +129,29 @@ class Router:
             self._forget(shard, link)
             raise Unavailable(f"shard {shard} is being restarted; the request may have been carried out") from None
 
-    def _link(self, shard: int) -> _Link:
-        link = self._links.get(shard)
-        if link is None:
-            place = self._places.get(shard)
-            if place is None:
-                self._refresh()
-                raise Unavailable(f"shard {shard} is being restarted")
-            try:
-                link = self._links[shard] = _Link(place, self._connect(place))
-            except Exception as error:  # noqa: BLE001 - its process is gone, and known to be soon
-                log.debug("shard %d: %s", shard, error)
-                self._refresh()
-                raise Unavailable(f"shard {shard} is being restarted") from None
-        return link
+    async def _link(self, shard: int) -> _Link:
+        """The process that is a shard now, once there is one."""
+        found = await self._wait(lambda: self._links.get(shard) or self._connected(shard))
+        if found is None:
+            raise Unavailable(f"shard {shard} is being restarted")
+        return found
+
+    def _connected(self, shard: int) -> _Link | None:
+        place = self._places.get(shard)
+        try:
+            if place is not None:
+                self._links[shard] = _Link(place, self._connect(place))
+        except Exception as error:  # noqa: BLE001 - its process is gone, and known to be soon
+            log.debug("shard %d: %s", shard, error)
+        return self._links.get(shard)
+
+    async def _wait(self, condition: Callable[[], Found]) -> Found:
+        """Wait until a condition is true, for as long as requests are patient; returns what it is at the end."""
+        deadline = asyncio.get_running_loop().time() + self._patience
+        while not (found := condition()) and asyncio.get_running_loop().time() < deadline:
+            self._refresh()
+            await asyncio.sleep(PAUSE)
+        return found
 
     def _forget(self, shard: int, link: _Link) -> None:
         """Connect to a shard again before the next call; those that wait for an answer wait no longer."""
