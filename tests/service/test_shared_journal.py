@@ -237,3 +237,15 @@ def test_a_database_without_shards_says_how_to_start_them(server, made):
         pytest.raises(TaciturnError, match="taciturn serve --engine ray"),
     ):
         directory.wanted()
+
+
+def test_epochs_do_not_come_again_after_a_shard_was_retired(server):
+    """A process that was stopped while its shard was retired and begun anew held the lease beside the new one."""
+    with closing(Directory(server.address)) as directory:
+        directory.create(3)
+        stopped = directory.take(2, "stopped", 0.0)
+        directory.take(2, "its successor", 0.0)
+        directory.retire(2)
+        assert directory.take(2, "after scaling up", 60) != stopped
+        with pytest.raises(Fenced):
+            directory.renew(2, stopped, 60)

@@ -77,6 +77,24 @@ def pause(part):
     return begin
 
 
+def abandon(served, fault):
+    """Stop a shard and kill the supervisor: the next one does not know the process, and so does not kill it.
+
+    It goes on when another process has taken its place, as one does whose machine was cut off.
+    """
+    process, epochs = _chosen(served, "shard", fault), served.epochs()
+    _signal(process, signal.SIGSTOP)
+    _signal(_chosen(served, "supervisor", fault), signal.SIGKILL)
+
+    def end():
+        try:
+            until(lambda: served.epochs() != epochs)
+        finally:
+            _signal(process, signal.SIGCONT)
+
+    return end
+
+
 def cut(served, _):
     served.proxy.cut()
 
@@ -108,6 +126,7 @@ FAULTS = {
     "kill the supervisor": kill("supervisor"),
     "pause a shard": pause("shard"),
     "pause a front": pause("front"),
+    "abandon a shard": abandon,
     "cut connections": cut,
     "refuse connections": refuse,
     "swallow all sent": hold(late=False),

@@ -69,6 +69,12 @@ class Served:
         command = _command("scale", str(shards), "--postgres", self.database.conninfo)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
+    def epochs(self):
+        """The epoch of each shard; none while the database does not answer."""
+        with suppress(psycopg.Error), closing(psycopg.connect(self.database.conninfo)) as db:
+            return dict(db.execute("SELECT shard, epoch FROM taciturn_shards").fetchall())
+        return {}
+
     def stored(self):
         """What the tables hold, all read at one moment: entries of deleted agents are removed in the background."""
         with closing(psycopg.connect(self.database.conninfo)) as db:

@@ -122,10 +122,11 @@ class Directory(PostgresTables):
         return found
 
     def shards(self) -> list[ShardRow]:
-        """All shards that have been started, by number."""
+        """All shards that have been started and not retired, by number."""
         with self.reading():
             rows = self.query(
-                "SELECT shard, epoch, place, lease > clock_timestamp() FROM taciturn_shards ORDER BY shard"
+                "SELECT shard, epoch, place, lease > clock_timestamp() FROM taciturn_shards "
+                "WHERE place <> '' ORDER BY shard"
             )
         return [ShardRow(*row) for row in rows]
 
@@ -184,10 +185,10 @@ class Directory(PostgresTables):
             raise fenced(self.location, shard)
 
     def retire(self, shard: int) -> None:
-        """Forget a shard that has no process and no agents."""
+        """Forget a shard that has no process and no agents; its epoch is kept, so that it never comes again."""
         with self.transaction():
             self.write(
-                "DELETE FROM taciturn_shards WHERE shard = ? AND lease <= clock_timestamp() "
+                "UPDATE taciturn_shards SET place = '' WHERE shard = ? AND lease <= clock_timestamp() "
                 "AND NOT EXISTS (SELECT 1 FROM taciturn_agents WHERE taciturn_agents.shard = taciturn_shards.shard)",
                 [(shard,)],
             )
