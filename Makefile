@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python
 PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: demo check test lint kernels bench clean
+.PHONY: demo check test faults lint kernels bench clean
 
 # Bytecode is written even where the environment forbids it: without it, imports alone take seconds.
 demo: $(VENV)/plot.done
@@ -25,6 +25,12 @@ check: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done lint
 test: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done
 	$(MAKE) --jobs 2 lint kernels
 	$(PYTEST) --cov --cov-report=term
+
+# The service on Ray, while everything that it consists of is killed, paused and cut off, in some ten minutes; afterwards
+# what clients were told is compared with what is stored. FAULTS=1000 takes an hour.
+FAULTS ?= 100
+faults: $(VENV)/dev.done
+	PYTHONPATH=tests $(TESTING) -m service.cluster.faults --faults $(FAULTS)
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check

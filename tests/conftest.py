@@ -111,7 +111,6 @@ UNTRACED_TESTS = (
     "experiments/test_ray.py",
     "features/test_contexts.py::test_values_of_every_kind[",
     "features/test_scale.py",
-    "service/cluster/test_faults.py",
     "service/test_client_restart.py",
     "service/test_crash.py",
     "service/test_journal.py::test_flipped_bit_is_detected_or_changes_no_record",

@@ -1,8 +1,8 @@
 """Calls that go to a shard together: a message of Ray costs a millisecond, however many calls it holds.
 
 A front has few messages on the way to a shard, and sends what has come meanwhile in the next. A shard answers a message
-within a tenth of a second: a call that takes longer gets a ticket, for which the front asks alone, so that no call waits
-long for another. On the machine of docs/scale.md a round trip takes half of the CPU that it takes with a message a call.
+within a tenth of a second: a call that takes longer gets a ticket, for which the front asks alone, so that no call
+waits long for another. With a message for each call a round trip takes twice the CPU.
 """
 
 import asyncio
