@@ -28,6 +28,8 @@ from taciturn.service.core.limits import Limits
 DEPLOY, DOCS = (Path(__file__).parents[2] / folder for folder in ("deploy", "docs"))
 LIMITS = tuple(field.name for field in fields(Limits))
 TEXT = ("one", "two", "three")
+UNSET = {"postgres", "address", "snapshots"}
+"""Settings without a default."""
 
 
 def written(folder, text):
@@ -63,6 +65,13 @@ def test_every_setting_is_a_flag_a_variable_and_a_line(tmp_path):
         learn_budget_ms=2.5,
         snapshot_every=3,
         snapshot_seconds=1.5,
+        engine="ray",
+        address="auto",
+        shards=3,
+        fronts=4,
+        workers=5,
+        lease_seconds=6.5,
+        snapshots="s3://bucket",
         log_level="error",
         log_contexts=True,
         limits=Limits(**{name: kind(7) for name, kind in Limits.__annotations__.items()}),
@@ -165,8 +174,8 @@ def test_passwords_are_not_shown():
 def test_the_example_in_the_documentation_has_every_setting_with_its_default():
     (text,) = re.findall(r"```toml\n(.*?)```", (DOCS / "running.md").read_text(), re.DOTALL)
     example = tomllib.loads(text)
-    assert {**example, "limits": None}.keys() - {"limits"} == set(NAMES) - {"postgres"}
-    assert re.search("^# postgres = ", text, re.MULTILINE)
+    assert {**example, "limits": None}.keys() - {"limits"} == set(NAMES) - UNSET
+    assert set(re.findall("^# ([a-z]+) = ", text, re.MULTILINE)) == UNSET
     assert set(example["limits"]) == set(LIMITS)
     assert msgspec.convert(example, Settings) == Settings()
 
