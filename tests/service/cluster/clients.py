@@ -84,6 +84,7 @@ class LoadClient:
         self._known, self._final = [], set()  # requests of which all is known; decisions that are not to be corrected
         self._own = None  # the name of its own agent, while it has one
         self._names = self._resent = self._resent_before = 0
+        self._created_once = True
         self._retries = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"client {number}", daemon=True)
@@ -210,11 +211,14 @@ class LoadClient:
     def _live_and_die(self):
         """Create an agent of its own, or delete it.
 
-        Its name is used again only if nothing was sent twice: what is still on its way must not find a new agent.
+        Its name is used again only if nothing was sent twice: what is still on its way must not find a new agent. And
+        a creation that was sent twice, and is still on its way in a front that was stopped, makes one after its deletion.
         """
         if self._own is None:
             self._own, self._resent_before = f"own-{self._number}-{self._names}", self._resent
-            agent, _ = self._timed(self._client.create, self._own, arms=3, kind="linucb", seed=self._number)
+            agent, self._created_once = self._timed(
+                self._client.create, self._own, arms=3, kind="linucb", seed=self._number
+            )
             self._agents[self._own] = agent
             self.history.create(self._own)
             return
@@ -222,5 +226,5 @@ class LoadClient:
         del self._agents[name]
         self._known = [known for known in self._known if known.agent != name]
         self._timed(self._client.delete, name)
-        self.history.delete(name)
+        self.history.delete(name, certain=self._created_once)
         self._names += self._resent > self._resent_before

@@ -43,10 +43,11 @@ class History:
         self.created.add(agent)
         self.deleted.discard(agent)
 
-    def delete(self, agent: str) -> None:
-        """An agent was deleted, and with it everything that was known of it."""
+    def delete(self, agent: str, *, certain: bool = True) -> None:
+        """An agent was deleted, and with it everything that was known of it; `certain` if it must not come back."""
         self.created.discard(agent)
-        self.deleted.add(agent)
+        if certain:
+            self.deleted.add(agent)
         for known in (self.decided, self.rewarded):
             for key in [key for key in known if key[0] == agent]:
                 del known[key]
