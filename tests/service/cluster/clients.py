@@ -212,7 +212,7 @@ class LoadClient:
         """Create an agent of its own, or delete it.
 
         Its name is used again only if nothing was sent twice: what is still on its way must not find a new agent. And
-        a creation that was sent twice, and is still on its way in a front that was stopped, makes one after its deletion.
+        a creation that was sent twice, and is on its way in a front that was stopped, makes one after its deletion.
         """
         if self._own is None:
             self._own, self._resent_before = f"own-{self._number}-{self._names}", self._resent
