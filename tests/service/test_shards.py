@@ -124,6 +124,12 @@ def test_several_shards_answer_as_one_process_does(shards, ask):
     assert {200, 201, 204, 404, 409, 422} <= set(statuses)
 
 
+def test_a_name_that_postgresql_cannot_hold_is_unknown(shards, ask):
+    shards.start(0)
+    answer = ask("GET", "/v1/agents/%00")
+    assert (answer.status_code, answer.json()["type"]) == (404, "/docs#problem-unknown-agent")
+
+
 def test_files_go_from_shard_to_shard(shards, ask):
     shards.start(0)
     shards.start(1)

@@ -166,7 +166,7 @@ class Shard:
                 try:
                     return await run()
                 except UnknownAgent:  # or handed over before its request was queued, so that nothing was done
-                    if await asyncio.to_thread(self._directory.owner, name) is None:
+                    if not NAME.fullmatch(name) or await asyncio.to_thread(self._directory.owner, name) is None:
                         raise
 
         return await self._answered(work)
