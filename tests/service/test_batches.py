@@ -1,12 +1,14 @@
 """Calls that go to a shard together are answered as if each went alone, and none waits for a slow one."""
 
 import asyncio
+import gc
 import random
+import weakref
 
 import pytest
 
 from taciturn.service.cluster import batches
-from taciturn.service.cluster.batches import MAX_BYTES, MAX_CALLS, Batches, Tickets
+from taciturn.service.cluster.batches import MAX_BYTES, MAX_CALLS, MAX_ON_THE_WAY, Batches, Tickets
 from taciturn.service.cluster.messages import Answer
 
 
@@ -70,6 +72,52 @@ def test_no_call_waits_for_a_slow_one():
         release.set()
         assert {answer.value for answer in await asyncio.gather(*slow)} == {"slow"}
         assert link.redeemed == 5
+
+    asyncio.run(run())
+
+
+def test_slow_calls_that_came_one_by_one_hold_nothing_up():
+    async def run():
+        release = asyncio.Event()
+
+        async def call(name, _path, _body):
+            if name == "slow":
+                await release.wait()
+            return Answer("done", name)
+
+        link, slow = Link(call), []
+        for _ in range(MAX_ON_THE_WAY):
+            slow.append(asyncio.ensure_future(link.batches.call("slow", {}, b"")))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert link.messages == [1] * MAX_ON_THE_WAY
+        assert (await asyncio.wait_for(link.batches.call("quick", {}, b""), 10)).value == "quick"
+        release.set()
+        assert {answer.value for answer in await asyncio.gather(*slow)} == {"slow"}
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_was_fetched_is_not_kept():
+    class File:
+        pass
+
+    async def run():
+        release = asyncio.Event()
+
+        async def call(_name, _path, _body):
+            await release.wait()
+            return Answer("done", File())
+
+        tickets = Tickets(call)
+        later, _ = await tickets.calls([("save", {}, b"")] * 2)
+        release.set()
+        answer = await tickets.redeem(later.value)
+        fetched = weakref.ref(answer.value)
+        del answer
+        await asyncio.sleep(0)
+        gc.collect()
+        assert fetched() is None
 
     asyncio.run(run())
 

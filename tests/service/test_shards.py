@@ -16,6 +16,7 @@ from taciturn.service.cluster.router import Router
 from taciturn.service.core.service import Service
 from taciturn.service.core.shard_service import ShardService
 from taciturn.service.journal.base import Key
+from taciturn.service.journal.snapshots import Snapshots
 from taciturn.service.web import add_page
 
 NAMES = [f"agent-{i}" for i in range(6)]
@@ -123,6 +124,12 @@ def test_several_shards_answer_as_one_process_does(shards, ask):
     assert {200, 201, 204, 404, 409, 422} <= set(statuses)
 
 
+def test_a_name_that_postgresql_cannot_hold_is_unknown(shards, ask):
+    shards.start(0)
+    answer = ask("GET", "/v1/agents/%00")
+    assert (answer.status_code, answer.json()["type"]) == (404, "/docs#problem-unknown-agent")
+
+
 def test_files_go_from_shard_to_shard(shards, ask):
     shards.start(0)
     shards.start(1)
@@ -187,6 +194,22 @@ def test_agents_move_to_a_new_shard_and_back_and_lose_nothing(shards, ask):
     assert [row.shard for row in shards.directory.shards()] == [0, 1]
     for name in NAMES:
         assert ask("GET", f"/v1/agents/{name}/health").json()["decisions"] == expected[name]
+
+
+def test_storage_that_cannot_remove_snapshots_keeps_no_agent_from_moving(shards, ask, monkeypatch):
+    failed = []
+
+    def remove(_, agent, _until):
+        failed.append(agent)
+        raise OSError("the storage is away")
+
+    monkeypatch.setattr(Snapshots, "remove", remove)
+    shards.start(0)
+    create(ask, "gone", *NAMES)
+    assert ask("DELETE", "/v1/agents/gone").status_code == 204
+    until(lambda: failed == ["gone"])
+    shards.start(1)
+    until(lambda: settled(shards))
 
 
 def test_requests_for_an_agent_that_is_being_handed_over_wait_for_it(shards, ask, monkeypatch):

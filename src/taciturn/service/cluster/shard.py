@@ -166,7 +166,7 @@ class Shard:
                 try:
                     return await run()
                 except UnknownAgent:  # or handed over before its request was queued, so that nothing was done
-                    if await asyncio.to_thread(self._directory.owner, name) is None:
+                    if not NAME.fullmatch(name) or await asyncio.to_thread(self._directory.owner, name) is None:
                         raise
 
         return await self._answered(work)
@@ -247,7 +247,10 @@ class Shard:
     def _remove_deleted(self) -> None:
         while removed := self._journal.remove_deleted():
             for agent, until in removed:
-                self._snapshots.remove(agent, until)
+                try:
+                    self._snapshots.remove(agent, until)
+                except OSError as error:  # they are only a cache, and must not keep agents from being handed over
+                    log.warning("shard %d: snapshots of %s were not removed: %s", self.number, agent, error)
 
 
 def _take(directory: Directory, number: int, place: str, seconds: float) -> tuple[float, int]:
