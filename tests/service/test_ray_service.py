@@ -65,6 +65,9 @@ def test_agents_survive_the_death_of_a_shard_a_change_of_their_number_and_a_rest
         for name in AGENTS:
             client.create(name, arms=["x", "y"], kind="linucb")
         decide_all(client, 0)
+        again = taciturn(tmp_path, "serve", "--workers", "5", "--port", "0", "--postgres", server.address)
+        assert "shards of another taciturn serve keep their agents here" in again.stderr
+        assert server.tamper("SELECT value FROM taciturn_meta WHERE name = 'shards'") == [(2,)]
         shards = [pid for pid, title in titles(process.pid).items() if "ShardActor" in title]
         assert len(shards) == 2
         os.kill(shards[0], signal.SIGKILL)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from taciturn.errors import TaciturnError
 from taciturn.service import server
-from taciturn.service.run import BLAS_VARIABLES, _StatusLine
+from taciturn.service.prepare import BLAS_VARIABLES
+from taciturn.service.run import _StatusLine
 from taciturn.service.server import RESERVED_FILES, StopSignals, allowed_connections, listen
 
 files = st.integers(1, 5000) | st.just(resource.RLIM_INFINITY)
@@ -88,7 +89,7 @@ def test_what_the_service_does_is_logged_once_for_each_change(caplog):
 
 PREPARED = """
 from threadpoolctl import threadpool_info
-from taciturn.service.run import prepare
+from taciturn.service.prepare import prepare
 
 prepare()
 print({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})

@@ -374,3 +374,44 @@ def test_requests_wait_for_a_shard_that_is_being_started(shards, ask):
         return await waiting
 
     assert f'"{name}"'.encode() in asyncio.run(started())
+
+
+def test_a_call_that_meets_an_agent_on_its_way_out_is_sent_on(shards, ask, monkeypatch):
+    """Its request was read while the agent was being released: it was refused as if the service were stopping."""
+    zero = shards.places[shards.start(0, settle=False)].shard
+    shards.start(1, settle=False)
+    create(ask, *NAMES)
+    name = next(name for name in NAMES if shards.directory.owner(name) == 0)
+    call_async = Service.call_async
+    tasks = []
+
+    async def late(service, agent, *arguments):
+        if not tasks:
+            tasks.append(asyncio.ensure_future(zero._exclusively(name, zero_hand_over(zero, name))))
+            await asyncio.sleep(0)
+            service._workers[agent].stop()
+        return await call_async(service, agent, *arguments)
+
+    monkeypatch.setattr(Service, "call_async", late)
+    assert shards.run(zero.call("decide", {"agent": name}, b'{"context": {"u": 1.0}}')) == ("moved", 1)
+    assert decide(ask, name).json()["id"] == 0
+
+
+def test_deleted_agents_are_removed_with_their_snapshots_once_those_can_be(shards, ask, server, monkeypatch):
+    place = shards.start(0, settle=False)
+    shards.start(1, settle=False)
+    create(ask, *NAMES)
+    shard = shards.places[place].shard
+    name = next(name for name in NAMES if shards.directory.owner(name) == 0)
+    ask("DELETE", f"/v1/agents/{name}")
+    stored = "SELECT count(*) FROM taciturn_entries WHERE agent = ?"
+
+    def fails(*_):
+        raise OSError("the storage is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(Snapshots, "remove", fails)
+        shard._remove_deleted()
+    assert server.tamper(stored, name) == [(2,)]
+    shard._remove_deleted()
+    assert server.tamper(stored, name) == [(0,)]

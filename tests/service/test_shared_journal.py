@@ -97,8 +97,8 @@ def test_random_operations_of_shards_leave_what_a_dictionary_of_lists_would(serv
         assert directory.owner(name) == where
         assert history(journals[where], name) == entries
     for journal in journals.values():
-        while journal.remove_deleted():
-            pass
+        for name, until in journal.deleted():
+            journal.remove_entries(name, until)
     assert server.tamper("SELECT count(*) FROM taciturn_entries") == [(sum(len(e) for _, e in agents.values()),)]
     assert server.tamper("SELECT count(*) FROM taciturn_deleted") == [(0,)]
     counts = directory.counts()
@@ -249,3 +249,16 @@ def test_epochs_do_not_come_again_after_a_shard_was_retired(server):
         assert directory.take(2, "after scaling up", 60) != stopped
         with pytest.raises(Fenced):
             directory.renew(2, stopped, 60)
+
+
+def test_entries_of_a_later_agent_of_the_same_name_stay(server, opened):
+    journal = opened(0)
+    journal.append([create("a"), decide("a", b"1")])
+    journal.append([Entry("a", "delete", b"")])
+    journal.append([create("a"), decide("a", b"2")])
+    ((name, until),) = journal.deleted()
+    server.tamper("UPDATE taciturn_deleted SET until = until * 2")  # as if its positions had been taken before
+    journal.remove_entries(name, 2 * until)
+    assert history(journal, "a") == [("create", b"{}"), ("decide", b"2")]
+    assert server.tamper("SELECT count(*) FROM taciturn_entries") == [(2,)]
+    assert journal.deleted() == []

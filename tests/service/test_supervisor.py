@@ -150,3 +150,19 @@ def test_a_shard_too_many_is_stopped_once_it_has_no_agents(server, directory, pr
     assert [row.shard for row in directory.shards()] == [0]
     supervisor.stop()
     assert processes.done() == [("stop", 0)]
+
+
+def test_of_two_processes_that_were_started_for_a_shard_the_one_with_the_lease_is_kept(directory, processes):
+    """A supervisor that was killed between a start and the lease was followed by one that started another."""
+    first = Supervisor(directory, processes)
+    first.tick()
+    directory.take(0, "0-0", 60)
+    second = Supervisor(directory, processes)
+    second.tick()  # of shard 1 there is no lease yet
+    assert processes.done() == [("launch", 0), ("launch", 1), ("launch", 1)]
+    directory.take(1, "1-1", 60)
+    second.tick()
+    assert processes.done() == [("kill", 1)]
+    second.tick()
+    assert processes.done() == []
+    assert "1-1" in processes.alive

@@ -45,6 +45,7 @@ class Front:
 
     def __init__(self, settings: FrontSettings, connect: Callable[[str], Process]) -> None:
         self._settings, self._connect = settings, connect
+        self._socket = shared_socket(settings.host, settings.port)  # first: it fails where the port is taken
         requests = settings.log_level in {"debug", "info"}
         write = log_to_stderr(settings.log_level)
         self._access = AccessLog(write, requests=requests, contexts=settings.log_contexts)
@@ -78,10 +79,9 @@ class Front:
         router = Router(self._connect, seconds=settings.limits.seconds, refresh=watch.refresh)
         app = front_app(router, self._directory, self._keyring, settings.limits, self._access)
         self._server = Server(app, settings.limits, lambda: None)
-        sockets = [shared_socket(settings.host, settings.port)]
         self._started.set()
         try:
-            await self._server.serve(sockets)
+            await self._server.serve([self._socket])
         finally:
             await asyncio.to_thread(watch.close)
 

@@ -83,7 +83,7 @@ class RemoteHandlers:
         found = await self.statuses()
         shard = int(path["shard"]) if path["shard"].isdecimal() and len(path["shard"]) < 6 else -1
         if shard not in found:
-            raise Problem(404, "unknown-route", f"there are the shards 0 to {len(found) - 1}")
+            raise Problem(404, "unknown-route", f"there is no shard {path['shard'][:6]}")
         if found[shard] != "ready":
             raise Unavailable(found[shard])
         return encode({"status": "ready"})

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,7 @@ from taciturn.service.journal.directory import WANTED, Directory
 from taciturn.service.logs import log_to_stderr
 from taciturn.service.prepare import prepare
 from taciturn.service.run import SNAPSHOTS, check_folder, check_host
-from taciturn.service.server import StopSignals
+from taciturn.service.server import StopSignals, listen
 
 log = logging.getLogger("taciturn.service")
 FIRST_SHARDS = 2
@@ -36,6 +37,9 @@ def run_cluster(settings: Settings, announce: Callable[[int], object], warnings:
     postgres = _checked(settings)
     stop = threading.Event()
     with closing(Directory(postgres)) as directory:
+        if settings.address is None:
+            _check_alone(directory)
+            listen_alone(settings.host, settings.port)
         directory.create(_wanted(settings, directory))
         check_host(settings.host, keyed=any(True for _ in directory.keys()))  # noqa: SIM118 - not a dictionary
         with (
@@ -58,6 +62,27 @@ def run_cluster(settings: Settings, announce: Callable[[int], object], warnings:
                 stop.wait()
             finally:
                 cluster.stop()
+
+
+def _check_alone(directory: Directory) -> None:
+    """Raise if shards of another Ray are alive; those of one that was killed let their leases run out."""
+    known = directory.exists() and WANTED in directory.meta()
+    first = directory.last_lease() if known else None
+    last = first
+    while last is not None:
+        if last != first:
+            raise TaciturnError(
+                f"{directory.location}: shards of another taciturn serve keep their agents here; stop it first, "
+                "or change their number with taciturn scale"
+            )
+        time.sleep(CHECK_SECONDS)
+        last = directory.last_lease()
+
+
+def listen_alone(host: str, port: int) -> None:
+    """Raise if any program listens on a port; fronts could share it with those of another service."""
+    for opened in listen(host, port):
+        opened.close()
 
 
 def _wait_ready(cluster: Cluster, directory: Directory, stop: threading.Event) -> bool:

@@ -19,7 +19,7 @@ from taciturn.service.api.problems import Problem, problem_of
 from taciturn.service.cluster.lease import Lease
 from taciturn.service.cluster.messages import Answer, problem_answer
 from taciturn.service.cluster.ring import ring
-from taciturn.service.core.errors import Unavailable, UnknownAgent
+from taciturn.service.core.errors import NotQueued, Unavailable, UnknownAgent
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.operations import NAME
 from taciturn.service.core.shard_service import ShardService
@@ -103,6 +103,7 @@ class Shard:
         self._settling: asyncio.Task[None] | None = None
         self._shards, self._others = 1, set[int]()  # how many are wanted, and which others are there
         self._waiting = 0  # agents that are not restored yet
+        self._storage_fails = False  # snapshots of deleted agents cannot be removed
 
     def start(self) -> None:
         """Restore all agents, and hand over those that belong elsewhere, in the background."""
@@ -168,6 +169,9 @@ class Shard:
                 except UnknownAgent:  # or handed over before its request was queued, so that nothing was done
                     if not NAME.fullmatch(name) or await asyncio.to_thread(self._directory.owner, name) is None:
                         raise
+                except NotQueued:
+                    if name not in self._busy and self.service.serves(name):  # not it alone is being stopped
+                        raise
 
         return await self._answered(work)
 
@@ -219,6 +223,8 @@ class Shard:
                 await asyncio.to_thread(self._remove_deleted)
             except TaciturnError as error:
                 log.warning("shard %d: %s", self.number, error)
+            except Exception:  # whatever it is, it is tried again
+                log.exception("shard %d cannot look after its agents now", self.number)
             await asyncio.sleep(SETTLE_SECONDS)
 
     async def _restore_all(self, mine: list[str]) -> None:
@@ -245,12 +251,17 @@ class Shard:
         log.info("shard %d: agent %s is on shard %d now", self.number, name, to)
 
     def _remove_deleted(self) -> None:
-        while removed := self._journal.remove_deleted():
-            for agent, until in removed:
-                try:
-                    self._snapshots.remove(agent, until)
-                except OSError as error:  # they are only a cache, and must not keep agents from being handed over
+        """Remove snapshots and entries of deleted agents; where snapshots cannot be removed now, both later."""
+        for agent, until in self._journal.deleted():
+            try:
+                self._snapshots.remove(agent, until)
+            except OSError as error:
+                if not self._storage_fails:  # once, not twice a second
                     log.warning("shard %d: snapshots of %s were not removed: %s", self.number, agent, error)
+                self._storage_fails = True
+                return
+            self._storage_fails = False
+            self._journal.remove_entries(agent, until)
 
 
 def _take(directory: Directory, number: int, place: str, seconds: float) -> tuple[float, int]:

@@ -59,7 +59,10 @@ class Supervisor:
         for shard, row in rows.items():  # of an earlier supervisor
             if row.live and shard not in self._started:
                 self._started[shard] = _Started(row.place, self._clock())
-        states = self._launcher.states([started.place for started in self._started.values()])
+        places = {one.place for one in self._started.values()} | {row.place for row in rows.values()}
+        states = self._launcher.states(places)
+        for row in rows.values():
+            self._prefer_owner(row, states)
         for shard in sorted(needed):
             started = self._started.get(shard)
             if started is None or self._is_gone(started, states[started.place], rows.get(shard)):
@@ -69,6 +72,16 @@ class Supervisor:
             log.info("shard %d has no agents left, and is stopped", shard)
         for shard in rows.keys() - needed:
             self._directory.retire(shard)
+
+    def _prefer_owner(self, row: ShardRow, states: dict[str, State]) -> None:
+        """Go on with the process that holds the lease and answers, if it is not the one that was started last.
+
+        Of two that a supervisor and the one before it have started, only one has got the lease.
+        """
+        started = self._started.get(row.shard)
+        if started is not None and row.live and row.place != started.place and states[row.place] == "answers":
+            self._launcher.kill(started.place)
+            self._started[row.shard] = _Started(row.place, self._clock())
 
     def _is_gone(self, started: _Started, state: State, row: ShardRow | None) -> bool:
         """Whether a process must be replaced: it is dead, or neither answers nor holds a lease that runs."""

@@ -42,6 +42,10 @@ class Unavailable(TaciturnError):
     """The operation was not done, or is not known to be durable; retry."""
 
 
+class NotQueued(Unavailable):
+    """The operation was not even queued, since the agent is being stopped."""
+
+
 class SetAside(TaciturnError):
     """An agent that cannot be restored from the journal, or fails again and again: it can be deleted, nothing else."""
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from taciturn.service.core.errors import LimitExceeded, Unavailable
+from taciturn.service.core.errors import LimitExceeded, NotQueued, Unavailable
 from taciturn.service.core.jobs import Batch, Job, Result, resolve, unavailable
 from taciturn.service.core.operations import Decide, Reward, RewardBatch
 from taciturn.service.core.processor import Processor, Settings
@@ -124,7 +124,7 @@ class Worker:
         """Queue a job."""
         with self._ready:
             if self._stop:
-                raise Unavailable("the service is stopping")
+                raise NotQueued("the service is stopping")
             queue = self._decides if isinstance(job.what, Decide) else self._others
             if len(queue) >= self._owner.limits.waiting:
                 raise LimitExceeded("too many requests wait for this agent")

@@ -5,6 +5,7 @@ shard. `taciturn_meta` says how many shards are wanted.
 """
 
 from contextlib import closing
+from datetime import datetime
 from typing import ClassVar, NamedTuple
 
 from taciturn.errors import TaciturnError
@@ -129,6 +130,12 @@ class Directory(PostgresTables):
                 "WHERE place <> '' ORDER BY shard"
             )
         return [ShardRow(*row) for row in rows]
+
+    def last_lease(self) -> datetime | None:
+        """When the last lease ends that is running; None if there is none."""
+        with self.reading():
+            rows = self.query("SELECT max(lease) FROM taciturn_shards WHERE lease > clock_timestamp()")
+        return rows[0][0]  # type: ignore[no-any-return]
 
     def names(self) -> list[str]:
         """The names of all agents of all shards, sorted."""

@@ -193,24 +193,26 @@ class SharedJournal(Directory):
                 self.write(sql, [(to, name, self.shard)])
             self._heads.pop(name, None)
 
-    def remove_deleted(self) -> list[tuple[str, int]]:
-        """Remove some entries of an agent that this shard has deleted; returns which, and up to which position.
+    def deleted(self) -> list[tuple[str, int]]:
+        """Agents that this shard has deleted and whose entries are still there, each with its last position."""
+        with self.reading():
+            return self.query("SELECT agent, until FROM taciturn_deleted WHERE shard = ? LIMIT 100", self.shard)
 
-        Its snapshots are the caller's to remove. Call it until it returns nothing.
-        """
-        with self.transaction():
-            rows = self.query("SELECT agent, until FROM taciturn_deleted WHERE shard = ? LIMIT 1", self.shard)
-            if not rows:
-                return []
-            removed = self.query(
-                "DELETE FROM taciturn_entries WHERE position IN (SELECT position FROM taciturn_entries "
-                "WHERE agent = ? AND position <= ? ORDER BY position LIMIT ?) RETURNING 1",
-                *rows[0],
-                REMOVED_AT_ONCE,
-            )
-            if len(removed) < REMOVED_AT_ONCE:
-                self.write("DELETE FROM taciturn_deleted WHERE agent = ? AND until = ?", [rows[0]])
-        return rows
+    def remove_entries(self, agent: str, until: int) -> None:
+        """Remove the entries of a deleted agent, not those of a later one of its name."""
+        removed = REMOVED_AT_ONCE
+        while removed == REMOVED_AT_ONCE:
+            with self.transaction():
+                rows = self.query(
+                    "DELETE FROM taciturn_entries WHERE position IN (SELECT position FROM taciturn_entries "
+                    "WHERE agent = ? AND position <= ? AND NOT EXISTS (SELECT 1 FROM taciturn_agents "
+                    "WHERE name = agent AND position > created_at) ORDER BY position LIMIT ?) RETURNING 1",
+                    agent,
+                    until,
+                    REMOVED_AT_ONCE,
+                )
+                if (removed := len(rows)) < REMOVED_AT_ONCE:
+                    self.write("DELETE FROM taciturn_deleted WHERE agent = ? AND until = ?", [(agent, until)])
 
     @property
     def responsive(self) -> bool:
