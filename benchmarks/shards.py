@@ -93,20 +93,21 @@ async def create(port, names):
 
 
 async def round_trips(port, clients, agents, seconds):
-    """Durations of decide + reward of several clients, each with one of the agents."""
+    """Durations of decide + reward of several clients, each with some of the agents in turn."""
     rows = np.random.default_rng(0).random((200, FEATURES)).round(4).tolist()
     bodies = [json.dumps({"context": row}).encode() for row in rows]
     durations, stop = [], time.perf_counter() + seconds
 
     async def client(number):
         connection = await Connection.open(port)
-        agent, step = f"/v1/agents/agent-{number % agents}/decisions", number
+        step = number
         while time.perf_counter() < stop:
+            agent = f"/v1/agents/agent-{step % agents}/decisions"
             before = time.perf_counter()
             answer = json.loads(await connection.request("POST", agent, bodies[step % len(bodies)]))
             await connection.request("PUT", f"{agent}/{answer['id']}/reward", REWARDS[step % 3])
             durations.append(time.perf_counter() - before)
-            step += 1
+            step += clients
         connection.close()
 
     await asyncio.gather(*map(client, range(clients)))
@@ -149,8 +150,7 @@ def thousand(conninfo, agents):
             began = time.perf_counter()
             asyncio.run(create(port, [f"agent-{i}" for i in range(agents)]))
             made = time.perf_counter() - began
-            asyncio.run(round_trips(port, CLIENTS, agents, 20))
-            asyncio.run(round_trips(port, min(agents, 1000), agents, 10))
+            asyncio.run(round_trips(port, CLIENTS, agents, 30))
             after = sum(map(resident, shards))
             with closing(psycopg.connect(conninfo)) as db:
                 rows = db.execute(
