@@ -1,5 +1,6 @@
 """What `taciturn serve --engine ray` and `taciturn scale` say when they cannot do what is asked."""
 
+import socket
 import sys
 
 import pytest
@@ -51,3 +52,13 @@ def test_what_is_not_installed_is_named_with_how_to_install_it(tmp_path, monkeyp
 def test_a_database_without_shards_cannot_be_scaled(tmp_path, server):
     done = taciturn(tmp_path, "scale", "2", "--postgres", server.address)
     assert "no shards have been started here" in done.stderr
+
+
+def test_a_service_that_is_refused_has_changed_nothing(tmp_path, server):
+    pytest.importorskip("ray.serve")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for words, said in ((["--host", "192.0.2.1"], "there is no key"), (["--port", port], "cannot listen on")):
+            done = taciturn(tmp_path, "serve", "--workers", "3", "--postgres", server.address, *words)
+            assert said in done.stderr
+    assert server.tamper("SELECT to_regclass('taciturn_shards')") == [(None,)]

@@ -194,7 +194,8 @@ class FrontReplica:
 
     def __del__(self) -> None:
         """Finish the requests in progress; Ray Serve calls it."""
-        self._front.close()
+        if hasattr(self, "_front"):  # it could be started
+            self._front.close()
 
 
 class Cluster:

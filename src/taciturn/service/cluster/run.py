@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from socket import socket
 
@@ -14,6 +14,7 @@ from taciturn.service.cluster.front import FrontSettings, shared_socket
 from taciturn.service.cluster.ray_cluster import NAMESPACE, Cluster
 from taciturn.service.cluster.shard import ShardSettings
 from taciturn.service.config import Settings
+from taciturn.service.journal.base import JournalUnavailable
 from taciturn.service.journal.directory import WANTED, Directory
 from taciturn.service.logs import log_to_stderr
 from taciturn.service.prepare import prepare
@@ -37,11 +38,12 @@ def run_cluster(settings: Settings, announce: Callable[[int], object], warnings:
     postgres = _checked(settings)
     stop = threading.Event()
     with closing(Directory(postgres)) as directory:
+        check_host(settings.host, keyed=directory.exists() and bool(list(directory.keys())))
         if settings.address is None:
             _check_alone(directory)
-            listen_alone(settings.host, settings.port)
-        directory.create(_wanted(settings, directory))
-        check_host(settings.host, keyed=any(True for _ in directory.keys()))  # noqa: SIM118 - not a dictionary
+            _check_port(settings.host, settings.port)
+        directory.create(_wanted(settings, directory))  # after all checks: it changes a service that is running
+        log.info("starting Ray, then %d shards and %d fronts", directory.wanted(), settings.fronts)
         with (
             _reserved(settings.host, settings.port) as port,
             connected(settings.address, cores=4 * _wanted_now(directory), variables=PRIORITY, namespace=NAMESPACE),
@@ -79,7 +81,7 @@ def _check_alone(directory: Directory) -> None:
         last = directory.last_lease()
 
 
-def listen_alone(host: str, port: int) -> None:
+def _check_port(host: str, port: int) -> None:
     """Raise if any program listens on a port; fronts could share it with those of another service."""
     for opened in listen(host, port):
         opened.close()
@@ -88,10 +90,10 @@ def listen_alone(host: str, port: int) -> None:
 def _wait_ready(cluster: Cluster, directory: Directory, stop: threading.Event) -> bool:
     """Wait until all shards serve; returns False if it is stopped before."""
     while not stop.wait(CHECK_SECONDS):
-        rows, wanted = directory.shards(), directory.wanted()
-        live = {row.shard: row.place for row in rows if row.live}
-        if live.keys() >= set(range(wanted)) and cluster.ready(live.values()):
-            return True
+        with suppress(JournalUnavailable):  # shards wait for it, too
+            live = {row.shard: row.place for row in directory.shards() if row.live}
+            if live.keys() >= set(range(directory.wanted())) and cluster.ready(live.values()):
+                return True
     return False
 
 
