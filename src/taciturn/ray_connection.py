@@ -40,7 +40,7 @@ def connected(
             log_to_driver=False,
             namespace=namespace,
         )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - Ray raises a bare one where a node is slow to start
         raise TaciturnError(
             f"cannot reach Ray at {address or 'this machine'}: {' '.join(str(error).split())[:200]}"
         ) from None

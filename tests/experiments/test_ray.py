@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from taciturn.errors import TaciturnError
 from taciturn.experiments.recorder import read_runs
 
 
@@ -64,3 +65,16 @@ def test_an_unreachable_cluster_an_unknown_engine_and_a_misplaced_address_are_er
     assert (unknown.returncode, "did you mean 'ray'" in unknown.stderr) == (2, True)
     misplaced = run(folder, "misplaced", "--address", "127.0.0.1:1")
     assert (misplaced.returncode, "it needs engine='ray'" in misplaced.stderr) == (2, True)
+
+
+def test_a_node_that_does_not_start_is_one_line(monkeypatch):
+    """Ray raises a bare Exception where its processes are slow to start, which was shown as a traceback."""
+    connection = pytest.importorskip("taciturn.ray_connection")
+
+    def slow(**_):
+        raise Exception("The current node timed out\nduring startup.")  # noqa: TRY002 - as Ray does
+
+    monkeypatch.setattr(connection.ray, "init", slow)
+    expected = "cannot reach Ray at this machine: The current node timed out during startup."
+    with pytest.raises(TaciturnError, match=expected), connection.connected(None, cores=1):
+        pass
