@@ -31,6 +31,8 @@ from taciturn.client import Client
 
 AGENTS = [f"agent-{number}" for number in range(4)]
 CLIENTS = 6
+REPLACED_WITHIN = 300
+"""Seconds within which a process must have been replaced; on a busy machine Python alone takes a minute to start."""
 LONGEST_WAIT = 5.0
 """Seconds after which the next fault comes, also if the last one still keeps clients waiting."""
 
@@ -88,7 +90,7 @@ def abandon(served, fault):
 
     def end():
         try:
-            until(lambda: served.epochs() != epochs)
+            until(lambda: served.epochs() != epochs, REPLACED_WITHIN)
         finally:
             _signal(process, signal.SIGCONT)
 
@@ -147,7 +149,7 @@ def schedule(count, seed):
 
 def _chosen(served, part, fault):
     """A process of a part of the service; one that was killed before may not have been replaced yet."""
-    until(lambda: served.processes(part))
+    until(lambda: served.processes(part), REPLACED_WITHIN)
     found = served.processes(part)
     return found[int(fault.choice * len(found))]
 
