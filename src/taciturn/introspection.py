@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from taciturn.contracts import STATES, Arm
 from taciturn.display import Displayed, Summary, Table, counts, name_text, percent
+from taciturn.intervals import score_text
 from taciturn.system import format_bytes
 
 
@@ -66,7 +67,7 @@ class Explanation(Displayed):
 
     def _bound(self, arm: Arm) -> str:
         k = self.arms.index(arm)
-        return f"{name_text(arm)}, {self.scores[k]:.3f} ± {self.widths[k]:.3f}"
+        return f"{name_text(arm)}, {score_text(float(self.scores[k]), float(self.widths[k]))}"
 
     def _neighbors(self) -> list[tuple[str, ...]]:
         """Of each neighbor its side, id, arm, reward and closeness."""

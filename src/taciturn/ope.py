@@ -88,8 +88,12 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval by the normal approximation."""
-        return self.value - 1.96 * self.standard_error, self.value + 1.96 * self.standard_error
+        """The 95 % interval by the normal approximation, cut to the range of rewards, from 0 to 1.
+
+        A mean reward is never outside, so this loses no coverage; a `value` of `ips` or `dr` can be.
+        """
+        low, high = (self.value + side * 1.96 * self.standard_error for side in (-1, 1))
+        return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 def ips(log: Any, target: Any, *, observation: Any = None) -> Estimate:

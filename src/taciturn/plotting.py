@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.errors import TaciturnError, how_to_install
+from taciturn.figure_style import DASHES, Look, label_ends, look, tidy
+from taciturn.intervals import mean_interval
+from taciturn.labels import short
 from taciturn.measures import RIGHT, Measure, measure_of
 
 if TYPE_CHECKING:
@@ -17,14 +20,12 @@ if TYPE_CHECKING:
 SKIPPED_STEPS = 20
 """The first steps, over which a running accuracy varies too much to show; shorter runs show their last step."""
 
-PALETTE = (  # safe for colour-blind eyes, the first seven most
-    *("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"),
-    *("#ee8833", "#009988", "#8866cc"),
-)
-LABEL_GAP = 3.2
-"""The least distance of two labels in percent; `LABEL_HEIGHT` is it as a share of the axes."""
+SETTLED = 0.1
+"""The share of the steps after which the whole bands are within the axes: before, they are wide."""
 
-LABEL_HEIGHT = 0.06
+MARKS = 8
+"""About how many marks a line has, where it has any."""
+
 SILENCE_BINS = 100
 SILENCE_HEIGHT = 0.08
 """The height, as a share of the axes, to which a stretch of steps that are all silent is marked."""
@@ -55,63 +56,79 @@ class Steps(Protocol):
 
 
 class Curve(NamedTuple):
-    """A running accuracy in percent, or a running mean reward: mean and standard deviation over runs, (T,) each.
+    """A running accuracy in percent, or a running mean reward: the mean over runs, (T,), and the ends of its band.
 
-    `deviation` is None where there is one run.
+    The band is `mean_interval`, None where there is one run.
     """
 
     label: str
     steps: NDArray[np.int64]
     mean: NDArray[np.float64]
-    deviation: NDArray[np.float64] | None
+    band: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     measure: Measure = RIGHT
+    runs: int = 1
 
 
 def mean_curve(label: str, runs: Sequence[NDArray[np.float64]], measure: Measure = RIGHT) -> Curve:
     """Return the curve over runs, each given by what its steps earned, as long as the shortest of them."""
     length = min(map(len, runs))
     steps = np.arange(1, length + 1)
-    means = np.array([measure.scale * np.cumsum(run[:length]) / steps for run in runs])
     shown = slice(min(SKIPPED_STEPS, length - 1), None)
-    deviation = means.std(axis=0, ddof=1)[shown] if len(runs) > 1 else None
-    return Curve(label, steps[shown], means.mean(axis=0)[shown], deviation, measure)
+    means = np.array([np.cumsum(run[:length]) / steps for run in runs])[:, shown]
+    ends = mean_interval(means)
+    band = None if ends is None else (measure.scale * ends[0], measure.scale * ends[1])
+    return Curve(label, steps[shown], measure.scale * means.mean(axis=0), band, measure, len(runs))
 
 
-def draw_curves(axes: Axes, curves: Sequence[Curve], *, bands: bool = True) -> None:
-    """Draw curves, each with a band of ± one standard deviation and a label at its right end: no legend is needed."""
-    for curve, colour in zip(curves, PALETTE * len(curves), strict=False):
-        marker = "o" if len(curve.steps) == 1 else None  # a line through one point is invisible
-        axes.plot(curve.steps, curve.mean, color=colour, linewidth=2, marker=marker, label=curve.label)
-        if bands and curve.deviation is not None:
-            low, high = curve.mean - curve.deviation, curve.mean + curve.deviation
-            axes.fill_between(curve.steps, low, high, color=colour, alpha=0.2, linewidth=0)
+def band_text(curves: Sequence[Curve]) -> str:
+    """Return what the bands of curves are, "" where there are none."""
+    counts = sorted({curve.runs for curve in curves if curve.band is not None})
+    if not counts:
+        return ""
+    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"95 % interval of the mean over {seeds} seeds"
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Draw curves with bands, and with a label at the right end of each: no legend is needed."""
+    for number, curve in enumerate(curves):
+        _draw_curve(axes, curve, look(number), marked=number >= len(DASHES))
     measure = curves[0].measure
-    bottom, top = axes.get_ylim()
-    gap = LABEL_GAP if measure == RIGHT else LABEL_HEIGHT * (top - bottom)  # means of rewards are often close together
-    texts = [f" {curve.label} {measure.number(curve.mean[-1])}" for curve in curves]
+    last = max(int(curve.steps[-1]) for curve in curves)
+    if last > 1:
+        axes.set_xlim(0, last)
+    _set_height(axes, curves)
+    bands = band_text(curves)
+    axes.set(xlabel=f"decisions (band: {bands})" if bands else "decisions", ylabel=measure.running)
+    tidy(axes)
+
+
+def label_curves(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Label curves that were drawn, when nothing else changes the axes any more."""
+    texts = [f"{short(curve.label)} {curve.measure.number(curve.mean[-1])}" for curve in curves]
     ends = [(float(curve.steps[-1]), float(curve.mean[-1])) for curve in curves]
-    label_ends(axes, texts, ends, PALETTE * len(curves), gap)
-    axes.set(xlabel="decisions", ylabel=measure.running)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.3)
+    label_ends(axes, texts, ends, [look(number) for number in range(len(curves))])
 
 
-def label_ends(
-    axes: Axes, texts: Sequence[str], ends: Sequence[tuple[float, float]], colours: Sequence[str], gap: float
-) -> None:
-    """Write a text beside the end of each line, in its colour, at least a `gap` below the one above."""
-    sign = -1 if axes.yaxis_inverted() else 1
-    heights = _spread_out([sign * y for _, y in ends], gap)
-    for text, (x, _), height, colour in zip(texts, ends, heights, colours, strict=False):
-        axes.annotate(text, (x, sign * height), color=colour, va="center", annotation_clip=False, parse_math=False)
+def _draw_curve(axes: Axes, curve: Curve, one: Look, *, marked: bool) -> None:
+    alone = len(curve.steps) == 1  # a line through one point is invisible
+    marks = {"marker": one.marker, "markevery": max(1, len(curve.steps) // MARKS), "markersize": 4}
+    options: dict[str, Any] = marks if marked or alone else {}
+    axes.plot(curve.steps, curve.mean, color=one.colour, linestyle=one.dashes, label=curve.label, **options)
+    if curve.band is not None:
+        axes.fill_between(curve.steps, *curve.band, color=one.colour, alpha=0.15, linewidth=0)
 
 
-def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Return heights, in any order, moved down where labels would overlap."""
-    placed, last = list(heights), np.inf
-    for i in np.argsort([-height for height in heights], kind="stable"):
-        placed[i] = last = min(heights[i], last - gap)
-    return placed
+def _set_height(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Set the limits of y: all means and, once they are settled, bands; never beyond what the measure can be."""
+    edges = [curve.mean for curve in curves]
+    for curve in curves:
+        settled = curve.steps >= SETTLED * curve.steps[-1]
+        edges += [edge[settled] for edge in curve.band or ()]
+    low, high = (float(end(np.concatenate(edges))) for end in (np.min, np.max))
+    most = curves[0].measure.scale
+    margin = 0.05 * (high - low) or 0.05 * most
+    axes.set_ylim(max(low - margin, -0.01 * most), min(high + margin, 1.01 * most))
 
 
 Traces: TypeAlias = "Steps | Sequence[Steps]"
@@ -131,7 +148,8 @@ def plot(
 
     Arguments:
         traces: one trace, a list of traces, or {label: trace}. A list in place of a trace holds the traces of several
-            seeds: their mean is drawn, with a band of ± one standard deviation, as far as the shortest goes.
+            seeds: their mean is drawn, with the 95 % interval of the mean as a band, as far as the
+            shortest goes.
         labels: a name for each line.
         ax: the axes to draw on; None makes a new figure.
     """
@@ -144,6 +162,7 @@ def plot(
     _mark_best_constant_arm(axes, [trace.best_constant_arm for trace in members], measure)
     if len(members) == 1:
         _mark_silence(axes, members[0].rewards)
+    label_curves(axes, curves)
     return axes
 
 
@@ -184,6 +203,9 @@ def _mark_best_constant_arm(axes: Axes, best: Sequence[tuple[Any, float] | None]
     known = [arm_and_share for arm_and_share in best if arm_and_share is not None]
     if len(known) == len(best) and len({arm for arm, _ in known}) == 1:
         height = measure.scale * float(np.mean([mean for _, mean in known]))
+        low, high = axes.get_ylim()
+        margin = 0.04 * (high - low)
+        axes.set_ylim(min(low, height - margin), max(high, height + margin))
         axes.axhline(height, color="grey", linestyle="--", linewidth=1, label="best constant arm")
         right_end: Any = ("axes fraction", "data")
         axes.annotate("best constant arm", (0.99, height), xycoords=right_end, color="grey", ha="right", va="bottom")

@@ -68,7 +68,8 @@ def test_rows_have_mean_rewards_and_regrets_by_cost_weight(graded):
 
 
 def expected_cell(row):
-    return f"{row.mean:.3f} ± {row.deviation:.3f}"
+    low, high = row.interval
+    return f"{row.mean:.3f} [{low:.3f}, {high:.3f}]" + (" ‡" if row.mark == "level" else "")
 
 
 def test_all_forms_of_the_table_agree(graded):
@@ -87,17 +88,19 @@ def test_all_forms_of_the_table_agree(graded):
     html = target.read_text(encoding="utf-8")
     assert (folder / "tables.md").read_text(encoding="utf-8") == markdown
     assert (folder / "tables.tex").read_text(encoding="utf-8") == latex
-    assert latex.startswith("\\begin{tabular}{lllrrl}")
+    assert "\n\\begin{tabular}{lllrrl}" in latex
     assert "Mean reward & Regret & Scaling" in latex
     for row, cells in zip(rows, texts, strict=True):
         assert cells[3:5] == [expected_cell(row), f"{row.regret:.1f}"]
-        assert f"| {row.method} | {cells[3]} | {cells[4]} |" in markdown
-        assert f"<td>{row.method}</td><td>{cells[3]}</td><td>{cells[4]}</td>" in html
-        inside = cells[3].replace("±", "$\\pm$")
-        inside = f"\\textbf{{{inside}}}" if row.mean in best else inside
+        first = row.mark == "first"
+        assert f"| {row.method} | {f'**{cells[3]}**' if first else cells[3]} | {cells[4]} |" in markdown
+        cell = f"<b>{cells[3]}</b>" if first else cells[3]
+        assert f"<td>{row.method}</td><td>{cell}</td><td>{cells[4]}</td>" in html
+        inside = cells[3].replace(" ‡", "$^\\ddagger$")
+        inside = f"\\textbf{{{inside}}}" if first else inside
         assert f"{row.method} & {inside} & {cells[4]} &" in latex
         (line,) = [line for line in shown.splitlines() if cells[3] in line and row.method in line]
-        assert line.startswith("\x1b[1m") == (row.mean in best), "the best of each group is bold"
+        assert line.startswith("\x1b[1m") == first, "what is best by test is bold"
     for text in (markdown, latex, html.partition("<script>")[0].partition("All 18 runs")[0]):
         assert "right" not in re.sub(r"one_right_arm", "", text)
 
@@ -111,10 +114,11 @@ def test_the_page_shows_mean_rewards_in_headings_axes_and_the_summary(graded):
     assert "mean reward so far</text>" in html
     best = tables.best_rows(tables.accuracy_rows(records)).values()
     for row in best:
-        assert f"{row.label}, 50% silent: <b>{row.method}</b>, mean reward {row.mean:.3f}</li>" in html
+        method = f"<b>{row.method}</b>" if row.mark == "first" else row.method
+        assert f"{row.label}, 50% silent: {method}, mean reward {row.mean:.3f}" in html
     for record in records:
         assert f"<td>{record.mean_reward:.4g}</td><td>{record.regret:.4g}</td>" in html
-    assert len(figures.write_figures(folder, records)) == 4
+    assert len(figures.write_figures(folder, records)) == 2
     for curve in curves.accuracy_curves(folder, of(records, "linucb", 0.3)):
         assert curve.mean[-1] == pytest.approx(np.mean([record.mean_reward for record in of(records, "linucb", 0.3)]))
 
@@ -125,13 +129,13 @@ def test_data_with_one_right_arm_keeps_its_percents_beside_graded_rewards(mixed)
     assert tables.header(rows)[3:6] == ["right", "mean reward", "regret"]
     for row, cells in zip(rows, tables.row_texts(rows), strict=True):
         if row.dataset == "toy":
-            assert cells[3:6] == [f"{row.mean:.1f} % ± {row.deviation:.1f}", "", ""]
+            assert cells[3:6] == [row.results(" %")["right"], "", ""]
         else:
             assert cells[3:6] == ["", expected_cell(row), f"{row.regret:.1f}"]
     assert r"{lllrrrl}" in tables.accuracy_latex(rows)
     html = page.write_report(folder).read_text(encoding="utf-8")
     assert ">Accuracy and mean reward</h2>" in html
-    assert "% right</li>" in html
+    assert "% right" in html
     assert "right so far (%)</text>" in html
     assert "mean reward so far</text>" in html
     alone = [record for record in records if record.dataset == "toy"]

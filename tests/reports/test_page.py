@@ -29,13 +29,16 @@ def results(tmp_path_factory):
     )
     list(execute(expand(several), folder, command="taciturn run <script>alert(1)</script>"))
     write_spaces(folder, toy_data(), rows=40)
-    page.write_report(folder)
+    page.write_report(folder, figures.write_figures(folder, page.finished_runs(folder)))
     return folder
 
 
 def test_the_page_loads_nothing_and_escapes_user_text(results):
     html = (results / "report.html").read_text(encoding="utf-8")
-    assert not re.findall(r"(?:src|href)\s*=|url\(|@import|https?://", html), "the page loads nothing"
+    assert not re.findall(r"src\s*=|url\(|@import|https?://|<link", html), "the page loads nothing"
+    links = re.findall(r'href="([^"]*)">([A-Z]+)<', html)
+    assert len(links) == html.count("href") == 8 * 3
+    assert all((results / file).is_file() and file.endswith(kind.lower()) for file, kind in links)
     assert "<script>alert" not in html, "user text is escaped"
     assert "&lt;script&gt;alert(1)" in html
     for title in ("Summary", "Accuracy", "Significance", "Running accuracy", "Context spaces", "Runs"):
@@ -50,15 +53,31 @@ def test_tables_are_written_as_markdown_and_latex(results):
     markdown = (results / "tables.md").read_text(encoding="utf-8")
     latex = (results / "tables.tex").read_text(encoding="utf-8")
     assert markdown.count("| gcnucb |") == latex.count("& gcnucb &") == 8
-    assert latex.count(r"\textbf") >= 8
+    rows = tables.accuracy_rows(page.finished_runs(results))
+    marks = [row.mark for row in rows]
+    assert latex.count(r"\textbf") == markdown.count("**") / 2 == marks.count("first")
+    assert latex.count(r"$^\ddagger$") == marks.count("level") > 0
+    assert tables.note(rows) in markdown
+    for text in re.findall(r"(\d+\.\d) % \[(\d+\.\d), (\d+\.\d)\]", markdown):
+        mean, low, high = map(float, text)
+        assert 0 <= low <= mean <= high <= 100
+    assert "±" not in markdown + latex
     assert "20\\%" in latex
 
 
-def test_figures_are_written_as_svg_and_png(results):
-    written = figures.write_figures(results, page.finished_runs(results))
-    assert len(written) == len(set(written)) == 16
-    assert {figure.suffix for figure in written} == {".svg", ".png"}
-    assert all(figure.stat().st_size > 5000 for figure in written)
+def test_a_report_written_again_is_the_same(results):
+    before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
+    assert sum(path.parent.name == "figures" for path in before) == 24
+    assert {path.suffix for path in before if path.parent.name == "figures"} == {".svg", ".png", ".pdf"}
+    page.write_report(results, figures.write_figures(results, page.finished_runs(results)))
+    assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
+
+
+def test_titles_that_differ_by_signs_alone_have_files_of_their_own():
+    taken = []
+    for title in ("数据, 50% silent", "資料, 50% silent", "50 % silent", "?", "!"):
+        taken.append(figures._new_stem(title, taken))
+    assert taken == ["50-silent", "50-silent-2", "50-silent-3", "figure", "figure-2"]
 
 
 @pytest.mark.parametrize("steps", [1, 20, 21])
@@ -71,7 +90,7 @@ def test_streams_shorter_than_the_skipped_steps_are_drawn(tmp_path, steps):
         accuracies = [100 * record.accuracy for record in records if record.method == curve.label]
         assert (last, curve.mean[-1]) == (steps, pytest.approx(np.mean(accuracies)))
     page.write_report(tmp_path)
-    assert all(figure.stat().st_size > 5000 for figure in figures.write_figures(tmp_path, records))
+    assert [len(files) for files in figures.write_figures(tmp_path, records).values()] == [3]
 
 
 def test_rows_say_which_are_references_and_the_constant_arm(tmp_path):

@@ -76,16 +76,23 @@ def reproduce(
 @app.command(epilog="Example: taciturn report results")
 def report(
     folder: Annotated[Path, typer.Argument(help="A results folder, from taciturn run or taciturn reproduce.")],
+    columns: Annotated[
+        int, typer.Option(min=1, max=2, help="How many columns of a printed page a figure is wide: 3.3 or 6.9 inches.")
+    ] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Write report.html, a page that needs no network, and tables.md, tables.tex and figures/ next to it."""
+    """Write report.html, a page that needs no network, and tables.md, tables.tex and figures/ next to it.
+
+    Every figure is there as SVG, PNG and PDF. The same results give the same files.
+    """
     with errors.status("drawing"):
-        target = page.write_report(folder)
-        written = figures.write_figures(folder, page.finished_runs(folder))
+        drawn = figures.write_figures(folder, page.finished_runs(folder), columns=columns)
+        target = page.write_report(folder, drawn)
     if as_json:
-        print_json({"report": str(target), "figures": [str(figure) for figure in written]})
+        print_json({"report": str(target), "figures": [str(file) for files in drawn.values() for file in files]})
     else:
-        out.print(f"[bold]{target}[/bold], and {len(written)} figures in {folder / 'figures'}", soft_wrap=True)
+        kinds = "as SVG, PNG and PDF"
+        out.print(f"[bold]{target}[/bold], and {len(drawn)} figures, {kinds}, in {folder / 'figures'}", soft_wrap=True)
 
 
 def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
@@ -113,8 +120,8 @@ def _paper_figures(folder: Path, datasets: list[Dataset], records: "list[RunReco
     setting = ("mcar", reproducing.FIGURE_MISSING)
     shown = [record for record in records if record.dataset == data.name and record.missing_setting == setting]
     drawn = curves.accuracy_curves(folder, shown)
-    figures.draw_running_accuracy(drawn, "CNAE-9, half of the rewards missing", target / "a-running-accuracy.png")
+    figures.draw_running_accuracy(drawn, "CNAE-9, half of the rewards missing", target / "a-running-accuracy")
     with errors.status("projecting context spaces by t-SNE, about half a minute"):
         reproducing.write_spaces(folder, data, steps=reproducing.QUICK_STEPS if quick else None)
     for letter, method in zip("bc", reproducing.SPACES, strict=True):
-        figures.draw_space(folder / "spaces" / f"{method}.npz", method, target / f"{letter}-space-{method}.png")
+        figures.draw_space(folder / "spaces" / f"{method}.npz", method, target / f"{letter}-space-{method}")

@@ -52,11 +52,12 @@ def demo(
     )
     records.sort(key=lambda record: DEMO_METHODS.index(record.method))
     show(records, as_json=as_json)
-    figure = out_folder / "running-accuracy.png"
+    figure = out_folder / "running-accuracy"
     drawn = curves.accuracy_curves(out_folder, records)
     figures.draw_running_accuracy(drawn, "digits, half of the rewards missing", figure)
     if not as_json:
-        out.print(f"\nFigure: [bold]{figure}[/bold]   Traces: {out_folder / 'traces'}", soft_wrap=True)
+        others = "also .svg and .pdf"
+        out.print(f"\nFigure: [bold]{figure}.png[/bold] ({others})   Traces: {out_folder / 'traces'}", soft_wrap=True)
 
 
 def _import_matplotlib() -> None:

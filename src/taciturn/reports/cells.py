@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from taciturn.experiments.recorder import NO_DRIFT, RunRecord, Setting
+from taciturn.intervals import mean_interval
 from taciturn.measures import Measure
 
 SettingKey = tuple[str, str, str, float | None, int | None]
@@ -72,6 +73,17 @@ class Cell:
         """The standard deviation over seeds; None with fewer than two."""
         results = [record.result for record in self.finished if record.result is not None]
         return float(np.std(results, ddof=1)) if len(results) > 1 else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the mean over seeds; None with fewer than two."""
+        ends = mean_interval(list(self.by_seed.values()))
+        return None if ends is None else (float(ends[0]), float(ends[1]))
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The results of the finished runs."""
+        return {record.seed: record.result for record in self.finished if record.result is not None}
 
     @property
     def ranked_by(self) -> float:

@@ -7,17 +7,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.labels import place_labels, short
+from taciturn.plotting import SETTLED
+
 Floats = NDArray[np.float64]
 
 WIDTH, HEIGHT = 740, 400
 LEFT, RIGHT, TOP, BOTTOM = 52, 190, 16, 44
 COLOURS = 10
-LABEL_GAP, LABEL_LENGTH = 15.0, 22
+LABEL_GAP = 15.0
 MAX_POINTS = 160  # per line: more cannot be seen
 
 
 class Series(NamedTuple):
-    """A line with an optional band of ± `spread`, or marks where `line` is False; `colour` is below `COLOURS`.
+    """A line with an optional band, given by its ends, or marks where `line` is False; `colour` is below `COLOURS`.
 
     A `hidden` series is drawn and not shown: a script can show it.
     """
@@ -26,7 +29,7 @@ class Series(NamedTuple):
     colour: int
     x: Floats
     y: Floats
-    spread: Floats | None = None
+    band: tuple[Floats, Floats] | None = None
     line: bool = True
     dashed: bool = False
     hidden: bool = False
@@ -76,7 +79,7 @@ def chart(
     With `x_names`, x is 0, 1, 2, … and these are the names of its values.
     """
     xs = np.concatenate([np.arange(len(x_names), dtype=np.float64), *(s.x for s in series)])
-    ys = np.concatenate([edge for s in series for edge in (s.y, *_band(s))])
+    ys = np.concatenate([edge for s in series for edge in (s.y, *_settled_band(s))])
     x_scale = _Scale(xs, LEFT, WIDTH - RIGHT, log=log_x)
     y_scale = _Scale(ys, HEIGHT - BOTTOM, TOP)
     x_ticks = list(enumerate(x_names)) if x_names else [(tick, f"{tick:g}") for tick in x_scale.ticks()]
@@ -87,25 +90,28 @@ def chart(
         *(_draw_band(s, x_scale, y_scale) for s in series),
     ]
     ends = [float(y_scale(s.y[-1:])[0]) for s in series]
-    heights = iter(_spread_out([end for s, end in zip(series, ends, strict=True) if not s.hidden], LABEL_GAP))
+    shown = [end for s, end in zip(series, ends, strict=True) if not s.hidden]
+    heights = iter(place_labels(shown, LABEL_GAP, TOP, HEIGHT - BOTTOM).tolist())
     for one, end in zip(series, ends, strict=True):
-        height = end if one.hidden else next(heights)
-        text = escape(f"{short(one.label)} {one.y[-1]:.{digits}f}")
-        label = (
-            f'<text class="f{one.colour}" x="{WIDTH - RIGHT + 8}" y="{height + 4:.1f}" data-y="{end:.1f}">{text}</text>'
-        )
+        label = _label(one, (float(x_scale(one.x[-1:])[0]), end), end if one.hidden else next(heights), digits)
         hidden = " hidden" if one.hidden else ""
         parts.append(f'<g data-line="{escape(one.label)}"{hidden}>{_draw(one, x_scale, y_scale)}{label}</g>')
     return "".join(parts) + "</svg>"
 
 
-def short(label: str) -> str:
-    """Return a label that fits beside a chart."""
-    return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
+def _label(one: Series, end: tuple[float, float], height: float, digits: int) -> str:
+    """Return the label of a line at a height, and a thin line to it from the end; scripts may move both."""
+    x, y = end
+    text = escape(f"{short(one.label)} {one.y[-1]:.{digits}f}")
+    start = f"M{x:.1f} {y:.1f}"
+    leader = f'<path class="s{one.colour} leader" data-from="{start}" d="{start}L{WIDTH - RIGHT + 6} {height:.1f}"/>'
+    place = f'x="{WIDTH - RIGHT + 8}" y="{height + 4:.1f}" data-y="{y:.1f}"'
+    return f'{leader}<text class="f{one.colour}" {place}>{text}</text>'
 
 
-def _band(one: Series) -> tuple[Floats, ...]:
-    return () if one.spread is None else (one.y - one.spread, one.y + one.spread)
+def _settled_band(one: Series) -> tuple[Floats, ...]:
+    """Return the ends of a band without its start, where it is wide: the axes need not hold that."""
+    return tuple(edge[int(SETTLED * len(edge)) :] for edge in one.band or ())
 
 
 def _axes(
@@ -132,11 +138,11 @@ def _shown_points(one: Series) -> NDArray[np.int64]:
 
 
 def _draw_band(one: Series, x_scale: _Scale, y_scale: _Scale) -> str:
-    if one.spread is None:
+    if one.band is None:
         return ""
     shown = _shown_points(one)
     x = x_scale(one.x[shown])
-    low, high = (y_scale(edge[shown]) for edge in _band(one))
+    low, high = (np.clip(y_scale(edge[shown]), TOP, HEIGHT - BOTTOM) for edge in one.band)
     around = [*zip(x, high, strict=True), *zip(x[::-1], low[::-1], strict=True)]
     return f'<polygon class="f{one.colour} band" points="{_points(around)}"/>'
 
@@ -156,22 +162,6 @@ def _draw(one: Series, x_scale: _Scale, y_scale: _Scale) -> str:
 
 def _points(pairs: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
-
-
-def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Return the heights, in pixels from the top, moved down where labels would be closer than `gap`.
-
-    What would then be below the axis moves up, and those above it too where they are in the way.
-    """
-    order = np.argsort(heights, kind="stable")
-    placed = list(heights)
-    last = -np.inf
-    for i in order:
-        placed[i] = last = max(heights[i], last + gap)
-    last = HEIGHT - BOTTOM + gap
-    for i in order[::-1]:
-        placed[i] = last = min(placed[i], last - gap)
-    return placed
 
 
 def plane(points: Floats, weights: Floats, shade: NDArray[np.int64], bold: NDArray[np.bool_], title: str) -> str:

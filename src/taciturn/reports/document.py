@@ -52,6 +52,7 @@ def sortable_rows(header: Sequence[str], rows: Iterable[str], *, texts: Collecti
     )
 
 
-def figure(svg: str, caption: str) -> str:
-    """Return a chart with its caption."""
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+def figure(svg: str, caption: str, files: Sequence[str] = ()) -> str:
+    """Return a chart with its caption, and links to files of it that are beside the page."""
+    links = "".join(f' <a href="{escape(file)}">{escape(file.rpartition(".")[2].upper())}</a>' for file in files)
+    return f"<figure>{svg}<figcaption>{escape(caption)}{links}</figcaption></figure>"

@@ -1,7 +1,8 @@
 """Figures drawn with matplotlib: running accuracies and context spaces."""
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,33 +10,45 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from taciturn.experiments.recorder import RunRecord
-from taciturn.plotting import Curve, draw_curves
+from taciturn.figure_style import WIDTHS, print_style, save
+from taciturn.plotting import Curve, draw_curves, label_curves
 from taciturn.reports.curves import accuracy_curves
 from taciturn.reports.tables import data_labels, setting_text
 
 
-def write_figures(folder: Path, records: Sequence[RunRecord]) -> list[Path]:
-    """Write ``figures/*.svg`` and ``*.png``, the running accuracy for each data set and setting; return the files."""
+def write_figures(folder: Path, records: Sequence[RunRecord], *, columns: int = 2) -> dict[str, list[Path]]:
+    """Write the running accuracy for each data set and setting into ``figures/``, each as SVG, PNG and PDF.
+
+    They are as wide as one or two `columns` of a page. Returned are the files by title.
+    """
     groups: dict[str, list[RunRecord]] = {}
     labels = data_labels(records)
     for record in records:
         groups.setdefault(f"{labels[record.data_key]}, {setting_text(record)}", []).append(record)
     (folder / "figures").mkdir(exist_ok=True)
-    written = []
-    for title, group in groups.items():
-        stem = "-".join(re.findall(r"[a-z0-9]+", title.lower()))
-        curves = accuracy_curves(folder, group)
-        for ending in ("svg", "png"):
-            path = folder / "figures" / f"{stem}.{ending}"
-            draw_running_accuracy(curves, title, path)
-            written.append(path)
-    return written
+    stems: dict[str, str] = {}
+    for title in groups:
+        stems[title] = _new_stem(title, stems.values())
+    return {
+        title: draw_running_accuracy(
+            accuracy_curves(folder, group), title, folder / "figures" / stems[title], columns=columns
+        )
+        for title, group in groups.items()
+    }
 
 
-def draw_space(file: Path, method: str, path: Path) -> None:
+def _new_stem(title: str, taken: Collection[str]) -> str:
+    """Return the name of a figure's files, which no other figure has: titles can differ by signs alone."""
+    stem = "-".join(re.findall(r"[a-z0-9]+", title.lower())) or "figure"
+    numbered = (f"{stem}-{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([stem], numbered) if name not in taken)
+
+
+def draw_space(file: Path, method: str, path: Path) -> list[Path]:
     """Draw a context space that `write_spaces` wrote: contexts as dots, arm vectors as crosses, one colour per arm.
 
-    Where every arm has its own vector for a context, all of them are drawn; those of wrong arms are faint.
+    Where every arm has its own vector for a context, all of them are drawn; those of wrong arms are faint. Returned
+    are the files, as of `save`.
     """
     with np.load(file, allow_pickle=False) as arrays:
         points, weights, truth, arm = (arrays[name] for name in ("points", "weights", "truth", "arm"))
@@ -44,21 +57,26 @@ def draw_space(file: Path, method: str, path: Path) -> None:
     shared = arm < 0
     shade = np.where(shared, truth, arm)
     bold = shared | (arm == truth)
-    figure = Figure(figsize=(6, 6), layout="constrained")
-    axes = figure.add_subplot()
-    for mask, alpha in ((~bold, 0.12), (bold, 0.9)):
-        x, y = points[mask].T
-        axes.scatter(x, y, c=colours(shade[mask] % 10), s=9, alpha=alpha, linewidths=0)
-    x, y = weights.T
-    axes.scatter(x, y, c=colours(np.arange(len(weights)) % 10), s=160, marker="X", edgecolors="black")
-    axes.set(title=f"{method}, greedy: {accuracy:.0%} right", xticks=[], yticks=[])
-    figure.savefig(path, dpi=150)
+    with print_style():
+        figure = Figure(figsize=(WIDTHS[1], WIDTHS[1]), layout="constrained")
+        axes = figure.add_subplot()
+        for mask, alpha in ((~bold, 0.12), (bold, 0.9)):
+            x, y = points[mask].T
+            axes.scatter(x, y, c=colours(shade[mask] % 10), s=4, alpha=alpha, linewidths=0, rasterized=True)
+        x, y = weights.T
+        of_arm = colours(np.arange(len(weights)) % 10)
+        axes.scatter(x, y, c=of_arm, s=60, marker="X", edgecolors="black", linewidths=0.6)
+        axes.set(title=f"{method}, greedy: {accuracy:.0%} right", xticks=[], yticks=[])
+        return save(figure, path)
 
 
-def draw_running_accuracy(curves: Sequence[Curve], title: str, path: Path) -> None:
-    """Draw curves, each labelled at its right end, to a file."""
-    with mpl.rc_context({"font.size": 11, "svg.hashsalt": "taciturn"}):
-        figure = Figure(figsize=(8, 4.5), layout="constrained")
-        axes = figure.add_subplot(title=title)
-        draw_curves(axes, curves, bands=False)
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+def draw_running_accuracy(curves: Sequence[Curve], title: str, path: Path, *, columns: int = 2) -> list[Path]:
+    """Draw curves, each labelled at its right end, as wide as so many columns of a page; return the files of `save`."""
+    with print_style():
+        width = WIDTHS[columns]
+        figure = Figure(figsize=(width, width * (0.72 if columns == 1 else 0.5)), layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_title(title, loc="left", parse_math=False)
+        draw_curves(axes, curves)
+        label_curves(axes, curves)
+        return save(figure, path)

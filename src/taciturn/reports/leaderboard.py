@@ -11,6 +11,7 @@ from taciturn.experiments.bakeoff_info import BakeoffInfo, read_info
 from taciturn.experiments.recorder import RunRecord, latest_runs
 from taciturn.measures import REWARD, RIGHT, Measure, measure_of
 from taciturn.registry import library_of, peer_of_zeros
+from taciturn.reports.best import TOLD, Best, best_of
 from taciturn.reports.cells import (
     Cell,
     SettingKey,
@@ -26,9 +27,6 @@ from taciturn.reports.duels import Duel, Duels
 from taciturn.reports.ranks import Ranking, rank_table
 from taciturn.reports.standings import Ahead, Standing, Tally
 from taciturn.reports.tables import DataKey, data_labels, setting_text
-
-TOLD = "oracle-full"
-"""The reference that is told the right arm after every decision: shown, and never ranked."""
 
 MOST_LINES = 10
 
@@ -235,6 +233,16 @@ class Leaderboard:
         """The highest mean of a method that is not told, on a data set and setting."""
         here = [cell.mean for key, cell in self.cells.items() if key[:2] == (data, setting) and cell.method != TOLD]
         return max((mean for mean in here if mean is not None), default=None)
+
+    def first_by_test(self, data: str, setting: SettingKey) -> Best[str]:
+        """Which method is the best on a data set and setting, as far as tests over seeds support it."""
+        here = {
+            cell.method: cell
+            for key, cell in self.cells.items()
+            if key[:2] == (data, setting) and cell.finished and cell.method != TOLD
+        }
+        steps = min((record.steps for cell in here.values() for record in cell.finished), default=1)
+        return best_of({method: cell.by_seed for method, cell in here.items()}, steps)
 
     def not_first(self) -> list[Ahead]:
         """The data sets and settings, ranked or not, in which others have a higher mean than the recommended method."""

@@ -99,6 +99,7 @@ def _cell(board: Leaderboard, cell: Cell) -> dict[str, Any]:
         "method": cell.method,
         "mean": cell.mean,
         "deviation": cell.deviation,
+        "interval": cell.interval,
         "seeds": len(cell.finished),
         "failed": cell.failed,
         "ms_per_step": cell.ms_per_step,

@@ -6,10 +6,12 @@ from html import escape
 from pathlib import Path
 
 from taciturn.experiments.recorder import read_commands
+from taciturn.intervals import INTERVAL
 from taciturn.registry import library_of
+from taciturn.reports.best import RULE, TOLD
 from taciturn.reports.cells import AXES, SettingKey
 from taciturn.reports.document import anchor, fill, section, sortable
-from taciturn.reports.leaderboard import TOLD, Leaderboard, read_leaderboard
+from taciturn.reports.leaderboard import Leaderboard, read_leaderboard
 from taciturn.reports.leaderboard_charts import data_chart, rank_charts, silence_charts
 from taciturn.reports.leaderboard_json import leaderboard_json, runs_json, versions
 from taciturn.reports.leaderboard_tables import Tables
@@ -78,17 +80,17 @@ def _headline(board: Leaderboard) -> str:
     if not board.methods:
         return f'<p class="bad">{escape(_nothing_ranked(board))}</p>'
     best, rank = next(iter(board.mean_ranks.items()))
-    text = f"<b>{escape(best)}</b> has the best mean rank, {rank:.2f} of {len(board.methods)} methods"
+    text = f"{escape(best)} has the best mean rank, {rank:.2f} of {len(board.methods)} methods"
     if ours not in board.methods:
         return f'<p>{text}. <span class="bad">{escape(ours)}, the recommended method, has no ranked runs.</span></p>'
     if best != ours:
-        text += f"; <b>{escape(ours)}</b>, the recommended one, has {board.mean_ranks[ours]:.2f}"
+        text += f"; {escape(ours)}, the recommended one, has {board.mean_ranks[ours]:.2f}"
     tallies = [standing.tally for standing in board.standings if standing.tally is not None]
     won, tied, lost = (sum(counts) for counts in zip((0, 0, 0), *tallies, strict=True))  # by the others
     ahead = [a for a in board.not_first() if a.data in board.ranked_data and a.setting in board.silence]
     beyond = sum(any(_is_beyond(board, cell.data, cell.setting, cell.method) for cell in a.cells) for a in ahead)
     return (
-        f"<p>{text}. Against the other methods, <b>{escape(ours)}</b> won {lost:,} of {won + tied + lost:,} "
+        f"<p>{text}. Against the other methods, {escape(ours)} won {lost:,} of {won + tied + lost:,} "
         f"comparisons, {tied:,} were ties, and it lost {won:,}. In {len(ahead)} of "
         f"{len(board.blocks(board.silence))} data sets and rates another method has a higher mean, in {beyond} of "
         "them beyond chance.</p>"
@@ -168,7 +170,7 @@ def _firsts(board: Leaderboard, data: str) -> Iterator[str]:
     run = [cell for cell in ours if cell is not None]
     first = sum(cell.mean is not None and cell.mean == board.best(data, cell.setting) for cell in run)
     if run:
-        yield f"{board.info.recommended} first at {first} of {len(run)} rates"
+        yield f"{board.info.recommended} has the highest mean at {first} of {len(run)} rates"
 
 
 def _axes(board: Leaderboard, tables: Tables) -> Iterator[str]:
@@ -228,6 +230,8 @@ chance explains at 5 %: with two seeds or more by a paired t-test over seeds, wh
 least one step; with one seed by a sign test over the steps at which one of the two earned more (McNemar's test where
 one arm is right), or, where the steps were not kept, by the two means as if their steps were independent, which is more
 cautious.</li>
+<li><b>[low, high]</b>, behind a mean, is the {INTERVAL}: it never leaves the range of the measure. {RULE} With one
+seed nothing is marked.</li>
 <li><b>Accuracy and mean reward</b> are never averaged with each other: data sets whose arms all have a reward are shown
 apart. Ranks and comparisons count both. Means are over the cells that a method finished.</li>
 <li><b>Change</b>, in the tables of more than silence, is the mean difference in points to the same method with the same

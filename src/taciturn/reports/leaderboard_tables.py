@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from taciturn.registry import peer_of_zeros
+from taciturn.reports.best import Best
 from taciturn.reports.cells import Cell, SettingKey, mean_of, peak_mb, step_milliseconds, without
 from taciturn.reports.document import TEXT, sortable_rows
 from taciturn.reports.duels import Duel
-from taciturn.reports.leaderboard import TOLD, Leaderboard
+from taciturn.reports.leaderboard import Leaderboard
 from taciturn.reports.leaderboard_text import (
     WON,
     cell_text,
@@ -107,18 +108,18 @@ class Tables:
         }
         known = {method: mean_of(cell.mean for cell in cells if cell) for method, cells in by_method.items()}
         order = sorted(board.all_methods, key=lambda method: -1.0 if (mean := known[method]) is None else mean)[::-1]
-        best = [board.best(data, setting) for setting in rates]
+        best = [board.first_by_test(data, setting) for setting in rates]
         rows = [self._data_row(data, method, by_method[method], best) for method in order if any(by_method[method])]
         rows += [self._left_out_row(data, method, len(rates)) for method in order if not any(by_method[method])]
         rows.append(self._constant_row(data, rates))
         return sortable_rows(["method", *map(rate_text, rates)], rows)
 
-    def _data_row(self, data: str, method: str, cells: Sequence[Cell | None], best: Sequence[float | None]) -> str:
+    def _data_row(self, data: str, method: str, cells: Sequence[Cell | None], best: Sequence[Best[str]]) -> str:
         shown = []
-        for cell, highest in zip(cells, best, strict=True):
-            text = "–" if cell is None else self.opener(cell_text(cell), [method], [data], [cell.setting])
-            top = cell is not None and cell.mean == highest and method != TOLD
-            shown.append(f'<td class="top">{text}</td>' if top else _td(text))
+        for cell, here in zip(cells, best, strict=True):
+            text = "–" if cell is None else cell_text(cell) + here.sign(method)
+            button = "–" if cell is None else self.opener(text, [method], [data], [cell.setting])
+            shown.append(f'<td class="top">{button}</td>' if method == here.first else _td(button))
         return self.row(method, shown)
 
     def _left_out_row(self, data: str, method: str, count: int) -> str:

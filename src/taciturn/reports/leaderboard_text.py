@@ -4,6 +4,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from taciturn.experiments.recorder import Setting
+from taciturn.intervals import interval_text
 from taciturn.measures import Measure
 from taciturn.reports.cells import Cell, SettingKey
 from taciturn.reports.leaderboard import Leaderboard
@@ -58,22 +59,24 @@ def leaderboard_markdown(board: Leaderboard) -> str:
 def leaderboard_table(board: Leaderboard) -> Table:
     """Return the main table for the terminal, without what is beside the ranks, the results and the times."""
     shown = [name for name in standing_header(board) if name != "MB" and not name.startswith("won")]
-    table = Table(title=board.info.title, caption="mean ranks, 1 is best, at each share of silence")
+    ours = f"coloured: {escape(board.info.recommended)}, which is recommended"
+    table = Table(title=board.info.title, caption=f"mean ranks, 1 is best, at each share of silence; {ours}")
     for name in shown:
         table.add_column(name, justify="left" if name in ("method", "library") else "right")
     for standing in board.standings:
         texts = dict(zip(standing_header(board), standing_texts(standing), strict=True))
         table.add_row(
             *(escape(texts[name]) for name in shown),
-            style="bold" if standing.method == board.info.recommended else None,
+            style="cyan" if standing.method == board.info.recommended else None,
         )
     return table
 
 
 def cell_text(cell: Cell) -> str:
-    """Return the mean of a cell ± its deviation, and how many of its runs failed, if any."""
+    """Return the mean of a cell with its 95 % interval, and how many of its runs failed, if any."""
     if not cell.finished:
         return "failed"
     shown = result_text(cell.measure, cell.mean)
-    shown += "" if cell.deviation is None else f" ± {result_text(cell.measure, cell.deviation)}"
+    if cell.interval is not None:
+        shown += " " + interval_text([result_text(cell.measure, end) for end in cell.interval])
     return shown + (f" ({cell.failed} of {len(cell.runs)} failed)" if cell.failed else "")

@@ -1,10 +1,11 @@
 """``report.html``: one page with all tables and charts, which loads nothing from the network."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,18 @@ import numpy as np
 from taciturn.errors import TaciturnError
 from taciturn.experiments.recorder import RunRecord, latest_runs, read_commands
 from taciturn.measures import REWARD, RIGHT, Measure
+from taciturn.plotting import band_text
 from taciturn.reports import charts, paper, ranks, tables
 from taciturn.reports.curves import accuracy_curve
-from taciturn.reports.document import figure, fill, section, sortable
+from taciturn.reports.document import figure, fill, section, sortable, sortable_rows
 from taciturn.system import atomic_write
 
 
-def write_report(folder: Path) -> Path:
-    """Write ``report.html``, ``tables.md`` and ``tables.tex`` into a results folder; return the page."""
+def write_report(folder: Path, figures: Mapping[str, Sequence[Path]] = MappingProxyType({})) -> Path:
+    """Write ``report.html``, ``tables.md`` and ``tables.tex`` into a results folder; return the page.
+
+    `figures` are the files that `write_figures` wrote there, by title: the page links to them.
+    """
     records = latest_runs(folder)
     good = finished_runs(folder)
     rows = tables.accuracy_rows(good)
@@ -28,10 +33,10 @@ def write_report(folder: Path) -> Path:
     results = _results(good)
     parts = [
         section("Summary", _summary(records, rows)),
-        section(results.capitalize(), sortable(tables.header(rows), tables.row_texts(rows))),
+        section(results.capitalize(), _results_table(rows)),
         *_paper_sections(good),
         section("Significance", _significance(good)),
-        section(f"Running {results}", "".join(_curves(folder, good))),
+        section(f"Running {results}", "".join(_curves(folder, good, figures))),
         section(f"{results.capitalize()} against silence", "".join(_against_silence(good))),
         section(f"{results.capitalize()} against time", "".join(_against_time(good))),
         *_spaces(folder),
@@ -61,13 +66,28 @@ def _results(records: list[RunRecord]) -> str:
 
 def _summary(records: list[RunRecord], rows: list[tables.Row]) -> str:
     failed = sum(record.error is not None for record in records)
-    items = "".join(
-        f"<li>{escape(', '.join(row.group))}: <b>{escape(row.method)}</b>, "
-        f"{row.measure.text(row.mean / row.measure.scale)}</li>"
-        for row in tables.best_rows(rows).values()
-    )
+    items = "".join(f"<li>{_highest(row)}</li>" for row in tables.best_rows(rows).values())
     failures = f' <strong class="bad">{failed} runs failed; see below.</strong>' if failed else ""
-    return f"<p>{len(records)} runs.{failures} The best of each setting:</p><ul>{items}</ul>"
+    about = "The highest mean of each setting, in bold where it is the best by test:"
+    return f"<p>{len(records)} runs.{failures} {about}</p><ul>{items}</ul>"
+
+
+def _highest(row: tables.Row) -> str:
+    """Return the highest mean of a data set and setting in words."""
+    method = f"<b>{escape(row.method)}</b>" if row.mark == "first" else escape(row.method)
+    beside = ", not distinguishable from others" if row.mark == "level" else ""
+    return f"{escape(', '.join(row.group))}: {method}, {row.measure.text(row.mean / row.measure.scale)}{beside}"
+
+
+def _results_table(rows: list[tables.Row]) -> str:
+    """Return the table of results, those that are best by test in bold, and its caption."""
+    header = tables.header(rows)
+    lines = []
+    for row, texts in zip(rows, tables.row_texts(rows), strict=True):
+        bold = header.index(row.measure.name) if row.mark == "first" else None
+        cells = (f"<b>{escape(text)}</b>" if i == bold else escape(text) for i, text in enumerate(texts))
+        lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return f"{sortable_rows(header, lines)}<p>{escape(tables.note(rows))}</p>"
 
 
 def _paper_sections(records: list[RunRecord]) -> Iterator[str]:
@@ -114,13 +134,20 @@ def _colours(records: list[RunRecord]) -> dict[str, int]:
     return {method: i % charts.COLOURS for i, method in enumerate(sorted({record.method for record in records}))}
 
 
-def _curves(folder: Path, records: list[RunRecord]) -> Iterator[str]:
+def _curves(folder: Path, records: list[RunRecord], figures: Mapping[str, Sequence[Path]]) -> Iterator[str]:
     colours = _colours(records)
     for (dataset, setting), methods in _groups(records).items():
-        series = [_running(folder, method, colours[method], group) for method, group in methods.items()]
+        curves = [accuracy_curve(folder, method, group) for method, group in methods.items()]
+        series = [
+            charts.Series(curve.label, colours[curve.label], curve.steps.astype(float), curve.mean, curve.band)
+            for curve in curves
+        ]
         title, measure = f"{dataset}, {setting}", _measure(methods)
         labels: dict[str, Any] = {"x_label": "decisions", "y_label": measure.running, "digits": measure.digits}
-        yield figure(charts.chart(series, title=title, **labels), title)
+        bands = band_text(curves)
+        caption = f"{title}. Band: {bands}." if bands else f"{title}."
+        files = [path.relative_to(folder).as_posix() for path in figures.get(title, ())]
+        yield figure(charts.chart(series, title=title, **labels), caption, files)
 
 
 def _measure(methods: dict[str, list[RunRecord]]) -> Measure:
@@ -131,12 +158,6 @@ def _measure(methods: dict[str, list[RunRecord]]) -> Measure:
 def _mean_result(group: list[RunRecord]) -> float:
     """Return the mean result over seeds, as large as it is shown."""
     return float(np.mean([record.measure.scale * (record.result or 0.0) for record in group]))
-
-
-def _running(folder: Path, method: str, colour: int, group: list[RunRecord]) -> charts.Series:
-    """Return the mean running accuracy or reward over seeds, with a band of one standard deviation."""
-    curve = accuracy_curve(folder, method, group)
-    return charts.Series(method, colour, curve.steps.astype(float), curve.mean, curve.deviation)
 
 
 def _against_silence(records: list[RunRecord]) -> Iterator[str]:

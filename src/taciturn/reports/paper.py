@@ -32,7 +32,7 @@ class Cell(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether our mean is within, above or below the printed mean ± its standard deviation; empty without one."""
+        """Whether our mean is within one printed standard deviation of the printed mean, above or below; or nothing."""
         if self.difference is None or self.printed_deviation is None:
             return ""
         if abs(self.difference) <= self.printed_deviation:
@@ -70,7 +70,7 @@ def _cell(table: str, row: Row, methods: dict[str, list[tuple[float, float]]]) -
     return Cell(table, row.label, row.silent, row.method, row.scaling, row.kind, *summary, *printed)
 
 
-HEADER = ("silent", "method", "ours", "printed", "difference", "printed ± sd", "scaling")
+HEADER = ("silent", "method", "ours (sd)", "printed (sd)", "difference", "within printed sd", "scaling")
 TITLES = {"table1": "Table 1", "table2": "Table 2"}
 
 
@@ -84,8 +84,8 @@ def sections(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
 
 def cell_texts(cell: Cell) -> list[str]:
     """Return a cell as a row of text, in the order of `HEADER`."""
-    ours = f"{cell.ours:.1f}" + (f" ± {cell.ours_deviation:.1f}" if cell.runs > 1 else "")
-    printed = "" if cell.printed is None else f"{cell.printed:.1f} ± {cell.printed_deviation:.1f}"
+    ours = f"{cell.ours:.1f}" + (f" ({cell.ours_deviation:.1f})" if cell.runs > 1 else "")
+    printed = "" if cell.printed is None else f"{cell.printed:.1f} ({cell.printed_deviation:.1f})"
     difference = "" if cell.difference is None else f"{cell.difference:+.1f}"
     return [cell.silent, cell.method, ours, printed, difference, cell.verdict, cell.scaling]
 

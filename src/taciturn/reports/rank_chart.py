@@ -2,7 +2,8 @@
 
 from html import escape
 
-from taciturn.reports.charts import WIDTH, short
+from taciturn.labels import short
+from taciturn.reports.charts import WIDTH
 from taciturn.reports.ranks import Ranking
 
 SIDE, AXIS, ROW, BAR = 200, 46, 18, 7

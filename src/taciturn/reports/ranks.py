@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from taciturn.experiments.recorder import RunRecord
+from taciturn.reports.best import holm
 
 Table = NDArray[np.float64]
 
@@ -101,13 +102,6 @@ def paired_tests(records: Sequence[RunRecord]) -> list[PairedTest]:
             p = float(stats.wilcoxon(gaps).pvalue)
             pair = (one, two) if gaps.mean() >= 0 else (two, one)
             found.append(PairedTest(*pair, abs(float(gaps.mean())), p))
-    return _holm(sorted(found, key=lambda test: test.p))
-
-
-def _holm(tests: list[PairedTest]) -> list[PairedTest]:
-    """Correct p-values, given in rising order, for multiple testing: p_i = max over j ≤ i of (m − j)·p_j, at most 1."""
-    corrected, largest = [], 0.0
-    for i, test in enumerate(tests):
-        largest = max(largest, min(1.0, test.p * (len(tests) - i)))
-        corrected.append(test._replace(p=largest))
-    return corrected
+    found.sort(key=lambda test: test.p)
+    corrected = holm([test.p for test in found])
+    return [test._replace(p=p) for test, p in zip(found, corrected, strict=True)]

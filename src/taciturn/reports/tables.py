@@ -1,16 +1,22 @@
 """Tables of results: one row per method and setting, as text, Markdown, LaTeX or a table for the terminal."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from taciturn.experiments.recorder import RunRecord, Setting
+from taciturn.intervals import INTERVAL, interval_text, mean_interval
 from taciturn.measures import REWARD, RIGHT, Measure
 from taciturn.registry import METHODS
+from taciturn.reports.best import LEVEL_SIGN, RULE, TOLD, best_of
 
 RowKind = Literal["method", "reference", "constant arm"]
+Mark = Literal["first", "level", ""]
 NUMBERS = (RIGHT.name, REWARD.name, "regret", "seeds", "seconds", "ms per step")
 """The columns of numbers."""
 
@@ -21,7 +27,8 @@ class Row(NamedTuple):
     They are what `measure` says: the accuracy in percent, or the mean reward where every arm has one; then `regret` is
     the mean regret, otherwise None. `label` is the data set as shown, `dataset` its name, `scaling` that of the data's
     rows and of the agent; `also` says what drifted, a restart and the bound on memory, if any. The row of the constant
-    arm was not run, so it has no scaling and its times are None.
+    arm was not run, so it has no scaling and its times are None. `interval` is the 95 % interval of the mean, None with
+    one run; `by_seed` are the results from 0 to 1, over `steps` steps each; `mark` is what `best_of` says of the row.
     """
 
     label: str
@@ -39,11 +46,17 @@ class Row(NamedTuple):
     measure: Measure = RIGHT
     regret: float | None = None
     also: str = ""
+    interval: tuple[float, float] | None = None
+    by_seed: Mapping[int, float] = MappingProxyType({})
+    steps: int = 1
+    mark: Mark = ""
 
     def results(self, unit: str) -> dict[str, str]:
-        """The columns of results that the row has: the mean, with a unit after it, ± the deviation; and the regret."""
-        deviation = f" ± {self.measure.number(self.deviation)}" if self.runs > 1 else ""
-        cells = {self.measure.name: self.measure.number(self.mean) + unit + deviation}
+        """The columns of results that the row has: the mean with a unit and its interval, marked; and the regret."""
+        shown = self.measure.number(self.mean) + unit
+        if self.interval is not None:
+            shown += " " + interval_text([*map(self.measure.number, self.interval)])
+        cells = {self.measure.name: shown + (f" {LEVEL_SIGN}" if self.mark == "level" else "")}
         return cells if self.regret is None else cells | {"regret": f"{self.regret:.1f}"}
 
     @property
@@ -100,16 +113,26 @@ def accuracy_rows(records: Sequence[RunRecord]) -> list[Row]:
     rows = []
     for (data, _), methods in groups.items():
         label = labels[data]
-        rows.append(_constant_row(label, [record for group in methods.values() for record in group]))
-        rows += [_method_row(label, group) for group in methods.values()]
+        constant = _constant_row(label, [record for group in methods.values() for record in group])
+        rows += _marked([constant, *(_method_row(label, group) for group in methods.values())])
     return rows
+
+
+def _marked(rows: list[Row]) -> list[Row]:
+    """Return the rows of one data set and setting with their marks."""
+    compared = {i: row.by_seed for i, row in enumerate(rows) if row.method != TOLD}
+    best = best_of(compared, min(row.steps for row in rows))
+    marks: dict[int, Mark] = dict.fromkeys(best.level, "level")
+    if best.first is not None:
+        marks[best.first] = "first"
+    return [row._replace(mark=marks.get(i, "")) for i, row in enumerate(rows)]
 
 
 def _constant_row(label: str, group: list[RunRecord]) -> Row:
     by_seed = {record.seed: record for record in group}.values()
-    rewards = [record.constant_reward for record in by_seed if record.constant_reward is not None]
-    means = rewards or [record.constant_accuracy for record in by_seed]
-    row = _row(label, group[0], f"always {group[0].constant_arm}", "constant arm", means)
+    rewards = [(record.seed, record.constant_reward) for record in by_seed if record.constant_reward is not None]
+    results = rewards or [(record.seed, record.constant_accuracy) for record in by_seed]
+    row = _row(label, group[0], f"always {group[0].constant_arm}", "constant arm", results)
     return row._replace(regret=_mean(map(_constant_regret, by_seed)))
 
 
@@ -130,15 +153,18 @@ def _method_row(label: str, group: list[RunRecord]) -> Row:
     method = group[0].method
     scaling = scaling_text(group[0])
     kind: RowKind = "reference" if method in METHODS and METHODS[method].reference else "method"
-    row = _row(label, group[0], method, kind, [record.result or 0.0 for record in group])
+    row = _row(label, group[0], method, kind, [(record.seed, record.result or 0.0) for record in group])
     seconds = float(np.mean([record.seconds for record in group]))
     per_step = 1000 * sum(record.seconds for record in group) / sum(record.steps for record in group)
     regret = _mean(record.regret for record in group)
     return row._replace(scaling=scaling, seconds=seconds, step_milliseconds=per_step, regret=regret)
 
 
-def _row(label: str, record: RunRecord, method: str, kind: RowKind, means: list[float]) -> Row:
-    shown = [record.measure.scale * mean for mean in means]
+def _row(label: str, record: RunRecord, method: str, kind: RowKind, results: list[tuple[int, float]]) -> Row:
+    means = [mean for _, mean in results]
+    scale = record.measure.scale
+    shown = [scale * mean for mean in means]
+    ends = mean_interval(means)
     deviation = float(np.std(shown, ddof=1)) if len(shown) > 1 else float("nan")
     return Row(
         label=label,
@@ -155,6 +181,9 @@ def _row(label: str, record: RunRecord, method: str, kind: RowKind, means: list[
         step_milliseconds=None,
         measure=record.measure,
         also=also_text(record),
+        interval=None if ends is None else (scale * float(ends[0]), scale * float(ends[1])),
+        by_seed=dict(results),
+        steps=record.steps,
     )
 
 
@@ -195,8 +224,15 @@ def row_texts(rows: Sequence[Row]) -> list[list[str]]:
     ]
 
 
+def note(rows: Sequence[Row]) -> str:
+    """Return the caption of a table: what its intervals and marks are."""
+    if all(row.interval is None for row in rows):
+        return "One seed: how much of a difference is chance is not known, so nothing is marked."
+    return f"[low, high]: {INTERVAL}. {RULE}"
+
+
 def best_rows(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
-    """Return the row with the highest mean of each group, the first of equal ones."""
+    """Return the row with the highest mean of each group, the first of equal ones, whatever tests say of it."""
     best: dict[tuple[str, str], Row] = {}
     for row in rows:
         if row.group not in best or row.mean > best[row.group].mean:
@@ -205,36 +241,46 @@ def best_rows(rows: Sequence[Row]) -> dict[tuple[str, str], Row]:
 
 
 def accuracy_table(records: Sequence[RunRecord]) -> Table:
-    """Return the table for the terminal: the best of each group in bold, the constant arm and references dim."""
+    """Return the table for the terminal: what is best by test in bold, the constant arm and references dim.
+
+    Where there are intervals they take the place of the seconds, so that 80 columns are enough.
+    """
     rows = accuracy_rows(records)
-    best = best_rows(rows)
     table = Table(box=None, header_style="bold", pad_edge=False)  # the demo's fits into 80 columns
-    for column in header(rows):
+    table.caption, table.caption_justify, table.caption_style = Text(note(rows)), "left", "dim"
+    names = header(rows)
+    shown = [name for name in names if name != "seconds" or all(row.interval is None for row in rows)]
+    for column in shown:
         is_number = column in NUMBERS
         table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
-    for row, texts in zip(rows, row_texts(rows), strict=True):
-        is_best = row.mean == best[row.group].mean
-        table.add_row(*texts, style="bold" if is_best else None if row.kind == "method" else "dim")
+    for row, line in zip(rows, row_texts(rows), strict=True):
+        texts = dict(zip(names, line, strict=True))
+        plain = None if row.kind == "method" else "dim"
+        table.add_row(*(escape(texts[name]) for name in shown), style="bold" if row.mark == "first" else plain)
     return table
 
 
 def accuracy_markdown(rows: Sequence[Row]) -> str:
-    """Return the rows as a Markdown table."""
-    return mark_down(header(rows), row_texts(rows))
+    """Return the rows as a Markdown table with its caption below, results that are best by test in bold."""
+    names, lines = header(rows), row_texts(rows)
+    for row, line in zip(rows, lines, strict=True):
+        place = names.index(row.measure.name)
+        line[place] = f"**{line[place]}**" if row.mark == "first" else line[place]
+    return f"{mark_down(names, lines)}\n{note(rows)}\n"
 
 
 def accuracy_latex(rows: Sequence[Row]) -> str:
-    """Return the rows as a LaTeX table, the best of each group in bold."""
-    best = best_rows(rows)
+    """Return the rows as a LaTeX table, results that are best by test in bold; its caption is a comment before it."""
     results, also = result_header(rows), "also" in header(rows)
     names = ["Data", "Silent", *(["Also"] if also else []), "Method"]
     titles = [r"Right (\%)" if name == RIGHT.name else name.capitalize() for name in results]
     first = " & ".join([*names, *titles, "Scaling"]) + r" \\"
-    lines = [rf"\begin{{tabular}}{{{'l' * len(names)}{'r' * len(results)}l}}", r"\toprule", first, r"\midrule"]
+    lines = [f"% {_latex(note(rows))}"]
+    lines += [rf"\begin{{tabular}}{{{'l' * len(names)}{'r' * len(results)}l}}", r"\toprule", first, r"\midrule"]
     for row in rows:
         texts = row.results(unit="")
-        shown = texts[row.measure.name].replace("±", r"$\pm$")
-        texts[row.measure.name] = rf"\textbf{{{shown}}}" if row.mean == best[row.group].mean else shown
+        shown = texts[row.measure.name].replace(f" {LEVEL_SIGN}", r"$^\ddagger$")
+        texts[row.measure.name] = rf"\textbf{{{shown}}}" if row.mark == "first" else shown
         cells = [_latex(text) for text in (row.label, row.silent, *([row.also] if also else []), row.method)]
         lines.append(" & ".join([*cells, *(texts.get(name, "") for name in results), _latex(row.scaling)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from taciturn.intervals import within_range
 from taciturn.service.core.session import Session
 from taciturn.service.web.context_words import in_words
 
@@ -17,15 +18,16 @@ MAX_FEATURES = 20
 def capture(session: Session, id: int) -> dict[str, Any]:
     """Copy what is shown of a decision, on the thread that changes its agent.
 
-    Its explanation, its best arms with their bounds scaled to a width of 100, its features and its time.
+    Its explanation, its best arms with the ends of their ranges, also scaled to a width of 100, its features and its
+    time.
     """
     found = session.agent.explain(id)
     bounds = np.nan_to_num(found.scores + found.widths, nan=-np.inf)
     order = np.argsort(-bounds, kind="stable")
     chosen = found.arms.index(found.arm)
     first = sorted({*order[:MAX_ARMS].tolist(), chosen}, key=lambda arm: (-bounds[arm], arm))
-    known = np.concatenate([found.scores - found.widths, found.scores + found.widths, [0.0, 1.0]])
-    low, high = float(np.nanmin(known)), float(np.nanmax(known))
+    ends = [within_range(float(found.scores[arm]), float(found.widths[arm])) for arm in range(len(found.arms))]
+    low, high = float(np.nanmin([(0.0, 1.0), *ends])), float(np.nanmax([(0.0, 1.0), *ends]))
 
     def scale(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
@@ -35,10 +37,10 @@ def capture(session: Session, id: int) -> dict[str, Any]:
             "arm": str(found.arms[arm]),
             "chosen": arm == chosen,
             "score": float(found.scores[arm]),
-            "width": float(found.widths[arm]),
-            "from": scale(float(found.scores[arm] - found.widths[arm])),
+            "ends": ends[arm],
+            "from": scale(ends[arm][0]),
             "at": scale(float(found.scores[arm])),
-            "to": scale(float(found.scores[arm] + found.widths[arm])),
+            "to": scale(ends[arm][1]),
         }
         for arm in first
         if not np.isnan(found.scores[arm])
