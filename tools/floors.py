@@ -16,7 +16,7 @@ HOME = Path(__file__).resolve().parents[1]
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 # What tests import whatever they test, in versions that go with what is tested.
 TEST_TOOLS = ("pytest", "pytest-cov", "pytest-xdist", "hypothesis", "pandas", "polars", "moto[s3,server]", "psutil")
-TEST_EXTRAS = ".[parquet,postgres,serve]"
+TEST_EXTRAS = ".[parquet,postgres,s3,serve]"
 
 # What is installed, and the tests of it. Tests that are marked as slow run only where an extra has no others.
 CORE = "core"
