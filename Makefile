@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python
 PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: demo check test faults lint kernels bench clean
+.PHONY: demo check test faults lint kernels bench release floors clean
 
 # Bytecode is written even where the environment forbids it: without it, imports alone take seconds.
 demo: $(VENV)/plot.done
@@ -45,6 +45,15 @@ kernels: $(VENV)/dev.done
 # Beside what people use today, in about half an hour; writes docs/performance.md. Needs TACITURN_DATA and an idle machine.
 bench: $(VENV)/bench.done
 	$(BIN)/python benchmarks/write.py
+
+# What would be published, in dist/: built, checked, and tried in empty environments. Nothing is uploaded.
+release: $(VENV)/release.done
+	$(BIN)/python tools/release.py
+
+# The tests of the package and of each extra, with the oldest and the newest versions that pyproject.toml allows.
+VERSIONS ?= oldest newest
+floors: $(VENV)/release.done
+	for versions in $(VERSIONS); do $(BIN)/python tools/floors.py $$versions || exit 1; done
 
 # What was installed is remembered by a file each; a change of pyproject.toml installs again. Modules are compiled to
 # bytecode when they are first imported, since most never are: that saves half of the installation.
