@@ -68,11 +68,19 @@ def notebooks(beginnings=()):
     return [file for file in found if not beginnings or file.name.startswith(tuple(beginnings))]
 
 
+def data_files(notebook):
+    """Return the files of the data sets that a notebook loads, by their names; None where this machine has none.
+
+    What scikit-learn includes has no file.
+    """
+    source = "\n".join(cell.source for cell in code_cells(notebook))
+    names = re.findall(r'load_dataset\("([\w-]+)"', source)
+    return {name: catalog.local_file(name) for name in names if catalog.CATALOG[name].files}
+
+
 def missing_data(notebook):
     """Return the names of the data sets that a notebook loads and this machine has no file of."""
-    source = "\n".join(cell.source for cell in code_cells(notebook))
-    entries = {name: catalog.CATALOG[name] for name in re.findall(r'load_dataset\("([\w-]+)"', source)}
-    return [name for name, entry in entries.items() if entry.files and catalog.local_file(name) is None]
+    return [name for name, file in data_files(notebook).items() if file is None]
 
 
 def libraries():
@@ -120,7 +128,8 @@ async def execute(notebook):
 def tidy(notebook):
     """Return the notebook with small pictures, and without what differs from run to run: progress bars and versions."""
     tidied = nbformat.from_dict(notebook)
-    tidied.metadata = nbformat.from_dict({**METADATA, "libraries": libraries()})
+    files = [file.name for file in data_files(notebook).values()]  # of some data there is more than one edition
+    tidied.metadata = nbformat.from_dict({**METADATA, "made_with": [libraries(), *files]})
     for cell in code_cells(tidied):
         cell.outputs = [output for output in cell.outputs if not SLOW.match(_shown(output))]
         for output in cell.outputs:
@@ -144,10 +153,10 @@ def small_picture(png):
 def differences(stored, fresh):
     """Return a line for each cell whose outputs are not the stored ones.
 
-    Texts are the same, character by character, where the libraries are those of then, and but for their digits where
-    they are others; pictures only have to be there.
+    Texts are the same, character by character, where libraries and files of data are those of then, and but for their
+    digits where they are others; pictures only have to be there.
     """
-    same = stored.metadata.get("libraries") == fresh.metadata.get("libraries")
+    same = stored.metadata.get("made_with") == fresh.metadata.get("made_with")
     cells = zip(code_cells(stored), code_cells(fresh), strict=True)
     pairs = [(now.source, _texts(then, exact=same), _texts(now, exact=same)) for then, now in cells]
     return [
