@@ -43,6 +43,7 @@ SLOW_TESTS = (
     "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",  # loads a file thousands of times
     "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",  # likewise
     "adapters/test_program.py",  # starts programs
+    "clients",  # compiles TypeScript, and starts a service
     "datasets/test_fetch.py",  # starts pip
     "experiments/test_axes.py",  # runs experiments with every method
     "experiments/test_runner.py",  # runs experiments
