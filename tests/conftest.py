@@ -42,6 +42,7 @@ SLOW_TESTS = (
     "agents/test_scaled_agents.py::test_a_bounded_agent_with_deferred_training",  # likewise
     "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",  # loads a file thousands of times
     "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",  # likewise
+    "adapters/test_mcp.py",  # starts a service and programs
     "adapters/test_program.py",  # starts programs
     "clients",  # compiles TypeScript, and starts a service
     "datasets/test_fetch.py",  # starts pip
