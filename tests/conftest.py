@@ -68,6 +68,8 @@ SLOW_TESTS = (
     "service/test_journal.py",  # damages files at every position; PostgreSQL
     "service/test_live_keys.py",  # starts the command
     "service/test_machine.py",  # generated sequences of requests
+    "service/test_tracing.py::test_spans_of_a_running_service_reach_an_otlp_receiver",  # starts a service
+    "service/test_tracing.py::test_without_otel_nothing_of_it_is_loaded",  # starts a process
     "service/test_schema.py",  # migrates journals of both databases
 )
 # A test is slow wherever it is if it uses one of these fixtures, or gets one by a parameter of the same name.

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Any, ParamSpec, TypeVar
 
-from taciturn import __version__
 from taciturn.client import Client
 from taciturn.contracts import Arm
 from taciturn.errors import TaciturnError, how_to_install
@@ -102,10 +101,10 @@ class Tools:
         return Explained(found.id, found.arm, found.state, found.reward, str(found))
 
 
-def mcp_server(client: Client) -> MCPServer[Any]:
-    """The server of a client's service; `run()` serves it over stdin and stdout."""
+def mcp_server(client: Client, version: str = "") -> MCPServer[Any]:
+    """The server of a client's service, which calls itself this version; `run()` serves it over stdin and stdout."""
     server, tools = (
-        OneLineServer("taciturn", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR"),
+        OneLineServer("taciturn", instructions=INSTRUCTIONS, version=version, log_level="ERROR"),
         Tools(client),
     )
     read = ToolAnnotations(read_only_hint=True, open_world_hint=False)

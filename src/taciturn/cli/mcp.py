@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from taciturn import __version__
 from taciturn.cli.shared import lazy
 from taciturn.errors import TaciturnError
 
@@ -34,4 +35,4 @@ def mcp(
     if key_env and key is None:
         raise TaciturnError(f"--key-env {key_env}: there is no such variable, or it is empty")
     with client.Client(url, key, patience=PATIENCE) as connection:
-        mcp_server(connection).run()
+        mcp_server(connection, __version__).run()
