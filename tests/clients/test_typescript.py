@@ -1,5 +1,6 @@
 """The TypeScript client: made from today's OpenAPI document, strictly typed, and at work against a running service."""
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import taciturn
 from process_kit import served
 
 HOME = Path(__file__).parents[2]
@@ -41,6 +43,10 @@ def test_the_committed_types_are_those_of_todays_document(programs, tmp_path):
     options = re.search(r"--root\S+( --root\S+)*", (PACKAGE / "package.json").read_text())[0].split()
     run(programs / "openapi-typescript", document, *options, "--output", made)
     assert made.read_text() == API.read_text(), "make typescript brings src/api.ts up to date"
+
+
+def test_the_package_has_the_version_of_taciturn():
+    assert json.loads((PACKAGE / "package.json").read_text())["version"] == taciturn.__version__
 
 
 @pytest.fixture(scope="module")
