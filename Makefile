@@ -11,7 +11,10 @@ BIN := $(VENV)/bin
 TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python
 PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: demo check test faults lint kernels bench release floors clean
+# The packages that the TypeScript client is made and tested with; what runs has none.
+NODE := clients/typescript/node_modules
+
+.PHONY: demo check test faults lint kernels bench release floors typescript clean
 
 # Bytecode is written even where the environment forbids it: without it, imports alone take seconds.
 demo: $(VENV)/plot.done
@@ -22,7 +25,7 @@ check: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done lint
 	$(PYTEST) --quiet -m "not slow"
 
 # Before a change lands: all tests, with branch coverage, which must not fall below fail_under in pyproject.toml.
-test: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done
+test: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done $(NODE)/.done
 	$(MAKE) --jobs 2 lint kernels
 	$(PYTEST) --cov --cov-report=term
 
@@ -54,6 +57,15 @@ release: $(VENV)/release.done
 VERSIONS ?= oldest newest
 floors: $(VENV)/release.done
 	for versions in $(VERSIONS); do $(BIN)/python tools/floors.py $$versions || exit 1; done
+
+# Types of the TypeScript client, from today's OpenAPI document. Needs node 20 and npm.
+typescript: $(VENV)/dev.done $(NODE)/.done
+	$(BIN)/python clients/typescript/document.py | (cd clients/typescript && npm run --silent generate)
+
+# Where there is no npm, the tests of the TypeScript client are skipped.
+$(NODE)/.done: clients/typescript/package-lock.json
+	-command -v npm > /dev/null && cd clients/typescript \
+		&& npm ci --no-audit --no-fund --ignore-scripts --loglevel=error && touch node_modules/.done
 
 # What was installed is remembered by a file each; a change of pyproject.toml installs again. Modules are compiled to
 # bytecode when they are first imported, since most never are: that saves half of the installation.

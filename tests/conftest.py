@@ -42,7 +42,9 @@ SLOW_TESTS = (
     "agents/test_scaled_agents.py::test_a_bounded_agent_with_deferred_training",  # likewise
     "agents/test_storage.py::test_every_flipped_bit_and_every_truncation_is_refused",  # loads a file thousands of times
     "agents/test_storage.py::test_a_forged_array_or_number_is_refused_or_harmless",  # likewise
+    "adapters/test_mcp.py",  # starts a service and programs
     "adapters/test_program.py",  # starts programs
+    "clients",  # compiles TypeScript, and starts a service
     "datasets/test_fetch.py",  # starts pip
     "experiments/test_axes.py",  # runs experiments with every method
     "experiments/test_runner.py",  # runs experiments
@@ -66,6 +68,8 @@ SLOW_TESTS = (
     "service/test_journal.py",  # damages files at every position; PostgreSQL
     "service/test_live_keys.py",  # starts the command
     "service/test_machine.py",  # generated sequences of requests
+    "service/test_tracing.py::test_spans_of_a_running_service_reach_an_otlp_receiver",  # starts a service
+    "service/test_tracing.py::test_without_otel_nothing_of_it_is_loaded",  # starts a process
     "service/test_schema.py",  # migrates journals of both databases
 )
 # A test is slow wherever it is if it uses one of these fixtures, or gets one by a parameter of the same name.

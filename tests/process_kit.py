@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import subprocess
+import sys
 from contextlib import contextmanager
 
 
@@ -23,3 +25,19 @@ def answering(*command):
 
         yield ask
         process.stdin.close()
+
+
+@contextmanager
+def served(folder, *options):
+    """The address of a service that is started in a folder, with its data in `data`, and stopped at the end."""
+    command = [sys.executable, "-m", "taciturn", "serve", "--port", "0", "--data-dir", "data", *options]
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        try:
+            line = process.stdout.readline()
+            assert line, (folder / "log").read_text()
+            yield f"http://127.0.0.1:{re.search(r':([0-9]+)/', line)[1]}"
+        finally:
+            process.terminate()

@@ -74,6 +74,7 @@ def test_every_setting_is_a_flag_a_variable_and_a_line(tmp_path):
         snapshots="s3://bucket",
         log_level="error",
         log_contexts=True,
+        otel=True,
         limits=Limits(**{name: kind(7) for name, kind in Limits.__annotations__.items()}),
     )
     values = {name: getattr(wanted, name) for name in NAMES}
@@ -121,7 +122,11 @@ def test_what_is_wrong_in_a_variable_or_a_flag_is_one_line_that_names_it(tmp_pat
     assert resolve([from_environment({"TACITURN_DATA": "/data", "PATH": "/bin"})]) == (Settings(), {})
 
 
-NUMBERS = [name for name in NAMES if isinstance(getattr(Settings(), name), int | float) and name != "log_contexts"]
+NUMBERS = [
+    name
+    for name in NAMES
+    if isinstance(getattr(Settings(), name), int | float) and name not in {"log_contexts", "otel"}
+]
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e-300", "-1", "1e300", "-1e300", "1" * 400])

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from taciturn import __version__
-from taciturn.cli import bakeoff, datasets, paper, run, serve
+from taciturn.cli import bakeoff, datasets, mcp, paper, run, serve
 from taciturn.cli.shared import fail, out
 from taciturn.errors import TaciturnError, how_to_install
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     help="Contextual bandits whose reward often never comes.",
     epilog="Example: taciturn demo",
 )
-for commands in (run.app, paper.app, bakeoff.app, serve.app):
+for commands in (run.app, paper.app, bakeoff.app, serve.app, mcp.app):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(serve.keys, name="keys")

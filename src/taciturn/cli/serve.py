@@ -82,6 +82,10 @@ def serve(
     log_contexts: Annotated[
         bool | None, typer.Option("--log-contexts/--no-log-contexts", help="Log the bodies of requests to decide.")
     ] = None,
+    otel: Annotated[
+        bool | None,
+        typer.Option("--otel/--no-otel", help="Send OpenTelemetry spans to where OTEL_EXPORTER_OTLP_ENDPOINT says."),
+    ] = None,
     limit: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A limit, for example body=1000000; can be repeated.")
     ] = None,

@@ -3,6 +3,7 @@
 import math
 import secrets
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -103,6 +104,7 @@ class Connection:
         if content is not None:
             kind = "application/json" if file is None else "application/octet-stream"
             headers = headers | {"content-type": kind}
+        headers = _with_trace(headers)
         deadline, attempts, repeated = self.clock() + self.patience, 0, False
         while True:
             attempts, asked = attempts + 1, 0.0
@@ -127,6 +129,16 @@ class Connection:
                 raise ServiceUnavailable(f"{method} {path} was sent {attempts} times in {self.patience:g} s; {reason}")
             longest = min(FIRST_PAUSE * 2.0 ** (attempts - 1), LONGEST_PAUSE)
             self.sleep(min(asked + longest * self.jitter(), left))  # the last attempt is when the patience ends
+
+
+def _with_trace(headers: dict[str, str]) -> dict[str, str]:
+    """The headers, with the span of OpenTelemetry that the program is in, if it uses that."""
+    if "opentelemetry.sdk.trace" not in sys.modules:
+        return headers
+    from opentelemetry import propagate  # noqa: PLC0415 - an extra, which the program has loaded
+
+    propagate.inject(headers := dict(headers))
+    return headers
 
 
 def problem_of(response: httpx.Response) -> TaciturnError:

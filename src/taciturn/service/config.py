@@ -41,6 +41,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             which all shards reach.
         log_level: the least important lines that are logged; "info" has one for every request.
         log_contexts: whether these lines have the bodies of requests to decide.
+        otel: whether requests have spans of OpenTelemetry.
         limits: how much is accepted.
     """
 
@@ -61,6 +62,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     snapshots: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_contexts: bool = False
+    otel: bool = False
     limits: Limits = Limits()
 
     @property

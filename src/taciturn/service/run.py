@@ -3,14 +3,15 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from socket import socket
-from typing import Literal
+from typing import Any, Literal
 
 from taciturn.errors import TaciturnError
 from taciturn.service.api.access import AccessLog
-from taciturn.service.api.asgi import App
+from taciturn.service.api.asgi import App, Resource
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.local import create_app
 from taciturn.service.config import Settings
@@ -81,15 +82,17 @@ def opened_app(
     access: AccessLog | None = None,
     background: bool = False,
     snapshots_at: str | None = None,
+    tracer: Any = None,
 ) -> Iterator[tuple[App, Service]]:
     """Open the application and service of a journal, with the page; snapshots are in the data folder, or where it says.
 
-    With `background` it can be served at once, and restores its agents meanwhile. Closing drains the queues; if the
-    service has stopped for good, the reason is raised then.
+    With `background` it can be served at once, and restores its agents meanwhile. With a `tracer` of OpenTelemetry
+    requests have spans. Closing drains the queues; if the service has stopped for good, the reason is raised then.
     """
+    new_service, wrap = (Service, None) if tracer is None else _traced(tracer)
     keyring = Keyring(journal.keys())
     snapshots = open_snapshots(snapshots_at or str(folder / SNAPSHOTS), history=journal.digest_at)
-    service = Service(
+    service = new_service(
         journal,
         snapshots,
         limits=limits,
@@ -104,10 +107,32 @@ def opened_app(
     with closing(service):
         journal.watch(keyring.replace, snapshots, service.stop_for_good)
         journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
-        app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
+        app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes, wrap=wrap)
         add_page(app, service, keyring)
         yield app, service
         service.check()
+
+
+def _traced(tracer: Any) -> tuple[Callable[..., Service], Callable[[str, Resource], Any]]:
+    """What makes a service with spans, and what wraps the resources of its routes."""
+    from taciturn.service import tracing  # noqa: PLC0415 - an extra
+
+    def wrap(path: str, resource: Resource) -> Any:
+        return tracing.TracedResource(tracer, path, resource) if path.startswith(tracing.TRACED) else resource
+
+    return partial(tracing.TracedService, tracer), wrap
+
+
+@contextmanager
+def _opened_tracer(*, wanted: bool) -> Iterator[Any]:
+    """A tracer of OpenTelemetry, or None."""
+    if not wanted:
+        yield None
+        return
+    from taciturn.service.tracing import opened_tracer  # noqa: PLC0415 - an extra
+
+    with opened_tracer() as tracer:
+        yield tracer
 
 
 def check_host(host: str, *, keyed: bool) -> None:
@@ -135,6 +160,8 @@ def check_folder(folder: Path) -> None:
 def run(settings: Settings, announce: Callable[[int], object], warnings: Sequence[str] = ()) -> None:
     """Run a service until a signal stops it; `announce` is called with the port, and the warnings are logged first."""
     if settings.is_cluster:
+        if settings.otel:
+            raise TaciturnError("--otel is for a service of one process; leave it out with --engine ray and --workers")
         from taciturn.service.cluster.run import run_cluster  # noqa: PLC0415 - Ray is an extra
 
         run_cluster(settings, announce, warnings)
@@ -149,6 +176,7 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
     requests = settings.log_level in {"debug", "info"}
     with (
         StopSignals() as signals,
+        _opened_tracer(wanted=settings.otel) as tracer,
         closing(AccessLog(write, requests=requests, contexts=settings.log_contexts)) as access,
         opened_journal(folder, postgres=settings.postgres, durability=settings.durability) as journal,
     ):
@@ -166,6 +194,7 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
             access=access,
             background=True,
             snapshots_at=settings.snapshots,
+            tracer=tracer,
         ) as (app, service):
             serve(app, service, sockets, signals, announce)
         access.audit("stop")

@@ -225,6 +225,7 @@ def build_app(
     metrics: Metrics,
     budget: Budget,
     access: AccessLog | None = None,
+    wrap: Callable[[str, Resource], Any] | None = None,
 ) -> App:
     """Build the application of some handlers; other routes can be added before it is served.
 
@@ -235,6 +236,7 @@ def build_app(
         metrics: gets the duration of each request.
         budget: of the memory that large requests take.
         access: gets a line for each request; None for no lines.
+        wrap: returns what is called in place of the resource of a path; None for the resources themselves.
     """
     app = App()
     app.handlers = handlers
@@ -243,9 +245,8 @@ def build_app(
     paths: dict[str, dict[str, Endpoint]] = {}
     for endpoint in [*table, *_documents(table, limits, keyed=keyring.required)]:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
-    routes = [
-        Route(path, Resource(methods, keyring, limits, metrics, budget, access)) for path, methods in paths.items()
-    ]
+    resources = {path: Resource(methods, keyring, limits, metrics, budget, access) for path, methods in paths.items()}
+    routes = [Route(path, resource if wrap is None else wrap(path, resource)) for path, resource in resources.items()]
     app.router.routes.extend(routes)
     app.front = Front(app.inner, routes=routes, keyring=keyring, access=access)
     app.add_exception_handler(HTTPException, _http_error)

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from taciturn.service.api.access import AccessLog
-from taciturn.service.api.asgi import App, build_app
+from taciturn.service.api.asgi import App, Resource, build_app
 from taciturn.service.api.bodies import Budget, Decoder
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics, service_metrics
@@ -42,6 +43,7 @@ def create_app(
     *,
     access: AccessLog | None = None,
     journal_bytes: Callable[[], int] | None = None,
+    wrap: Callable[[str, Resource], Any] | None = None,
 ) -> App:
     """Create the application of a service of this process; other routes can be added before it is served.
 
@@ -51,13 +53,14 @@ def create_app(
         limits: None for those of the service.
         access: gets a line for each request; None for no lines.
         journal_bytes: the size of the journal, for the metrics.
+        wrap: returns what is called in place of the resource of a path; None for the resources themselves.
     """
     limits = limits or service.limits
     budget = Budget(limits.in_flight)
     metrics = service_metrics(service, budget, journal_bytes)
     handlers = Api(service, limits, metrics)
     return build_app(
-        handlers, keyring=keyring or Keyring(), limits=limits, metrics=metrics, budget=budget, access=access
+        handlers, keyring=keyring or Keyring(), limits=limits, metrics=metrics, budget=budget, access=access, wrap=wrap
     )
 
 

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from taciturn import __version__
-from taciturn.agents.intake import SCALINGS
-from taciturn.contracts import STATES
 from taciturn.features.named import MAX_DEPTH
-from taciturn.features.schema import KINDS
+from taciturn.service.api.answer_schemas import ANSWERS, reference
 from taciturn.service.api.problems import MEDIA_TYPE, TITLES
 from taciturn.service.api.schemas import RewardBatchAnswer, RewardBody
 from taciturn.service.core.contexts import MAX_EXACT, MAX_NAME, MAX_TEXT
@@ -24,67 +22,7 @@ if TYPE_CHECKING:
     from taciturn.service.api.routes import Endpoint
     from taciturn.service.core.limits import Limits
 
-ARM = {"type": ["string", "integer"]}
-SCORES = {"type": "array", "items": {"type": ["number", "null"]}}
-NAMES = {"type": "array", "items": ARM}
-
-
-def _object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": required | optional, "required": list(required)}
-
-
-DECISION = _object(
-    {
-        "id": {"type": "integer"},
-        "arm": ARM,
-        "scores": SCORES,
-        "widths": SCORES,
-        "propensity": {"type": "number"},
-    }
-)
-ANSWERS: dict[str, Any] = {
-    "Decision": DECISION,
-    "Decisions": _object({"decisions": {"type": "array", "items": DECISION}}),
-    "Agent": _object(
-        {
-            "name": {"type": "string"},
-            "kind": {"type": "string"},
-            "arms": NAMES,
-            "active": NAMES,
-            "params": {"type": "object"},
-            "corrections": {"type": "boolean"},
-            "features": {"type": "integer"},
-            "kinds": {"type": "object", "additionalProperties": {"enum": list(KINDS)}},
-            "columns": {"type": "integer"},
-            "scaling": {"enum": list(SCALINGS)},
-        }
-    ),
-    "Agents": _object({"agents": {"type": "array", "items": _object({"name": {"type": "string"}})}}),
-    "Feedback": _object(
-        {
-            "id": {"type": "integer"},
-            "reward": {"type": ["number", "null"]},
-            "outcome": {"enum": ["taken", "corrected", "same"]},
-        }
-    ),
-    "DecisionDetails": _object(
-        {
-            "id": {"type": "integer"},
-            "arm": ARM,
-            "reward": {"type": ["number", "null"]},
-            "state": {"enum": list(STATES)},
-            "explanation": {"type": "object"},
-        }
-    ),
-    "Health": _object({"decisions": {"type": "integer"}, "pending": {"type": "integer"}}),
-    "State": _object({"status": {"type": "string"}}),
-    "Problem": _object(
-        {"type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"}},
-        detail={"type": "string"},
-        field={"type": "string"},
-    ),
-}
-PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PROBLEM = {"description": "A problem.", "content": {MEDIA_TYPE: {"schema": reference("Problem")}}}
 PATH_PARAMETERS: dict[str, Any] = {
     "agent": {"type": "string", "pattern": NAME.pattern},
     "id": {"type": "integer", "minimum": 0, "maximum": MAX_EXACT},
@@ -98,7 +36,7 @@ def document(endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool) -> d
     for endpoint in endpoints:
         path = endpoint.path.replace(":path", "")
         paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, keyed=keyed)
-    components: dict[str, Any] = {"schemas": _requests(limits) | ANSWERS}
+    components: dict[str, Any] = {"schemas": _requests(limits) | ANSWERS, "responses": {"Problem": PROBLEM}}
     if keyed:
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     info = {"title": "taciturn", "version": __version__, "description": "Decisions that learn from silence."}
@@ -106,17 +44,35 @@ def document(endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool) -> d
 
 
 def _requests(limits: Limits) -> dict[str, Any]:
-    _, found = msgspec.json.schema_components((Create, DecideRequest, RewardBody, Reward, AddArm, RewardBatchAnswer))
-    decide, create = found["DecideRequest"], found["Create"]["properties"]
-    context = _context(limits.dimension)
-    decide["properties"]["context"] = context
-    decide["properties"]["contexts"] |= {"items": context, "maxItems": limits.batch}
-    decide["oneOf"] = [{"required": ["context"]}, {"required": ["contexts"]}]
+    kinds = (Create, DecideRequest, RewardBody, Reward, AddArm, RewardBatchAnswer)
+    _, found = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    create = found["Create"]["properties"]
     create["kind"]["enum"] = sorted(SERVED_METHODS)
+    create["params"]["additionalProperties"] = True
     names, number = create["arms"]["anyOf"]
     create["arms"] = {"anyOf": [names | {"minItems": 2, "maxItems": limits.arms}, number | {"maximum": limits.arms}]}
-    found["ContextValue"] = _context_value(limits.dimension)
-    found["Rewards"] = {"type": "array", "items": _ref("Reward"), "minItems": 1, "maxItems": limits.batch}
+    found |= _decide_requests(found["DecideRequest"], limits)
+    found["Context"], found["ContextValue"] = _context(limits.dimension), _context_value(limits.dimension)
+    found["Rewards"] = {"type": "array", "items": reference("Reward"), "minItems": 1, "maxItems": limits.batch}
+    return found
+
+
+def _decide_requests(both: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """A request to decide as one of two: generated code then has a type for each, without fields of the other."""
+    (neighbors, null), shared = both["properties"]["neighbors"]["anyOf"], dict(both["properties"])
+    id, ids, none = neighbors["items"]["anyOf"]
+    context, contexts = reference("Context"), shared["contexts"] | {"items": reference("Context")}
+    contexts["maxItems"] = limits.batch
+    own = {
+        "DecideOne": ("context", context, id, "A context to decide on."),
+        "DecideSeveral": ("contexts", contexts, {"anyOf": [ids, none]}, "Contexts to decide on, in this order."),
+    }
+    found: dict[str, Any] = {"DecideRequest": {"oneOf": [reference(name) for name in own]}}
+    for name, (field, schema, near, about) in own.items():
+        properties = {key: value for key, value in shared.items() if key not in {"context", "contexts"}}
+        properties["neighbors"] = {"anyOf": [neighbors | {"items": near}, null], "default": None}
+        found[name] = both | {"title": name, "description": about}
+        found[name] |= {"properties": {field: schema} | properties, "required": [field]}
     return found
 
 
@@ -137,7 +93,7 @@ def _context(max_features: int) -> dict[str, Any]:
             numbers | {"minItems": 1},
             {
                 "type": "object",
-                "additionalProperties": _ref("ContextValue"),
+                "additionalProperties": reference("ContextValue"),
                 "propertyNames": {"maxLength": MAX_NAME},
                 "minProperties": 1,
                 "maxProperties": max_features,
@@ -156,7 +112,7 @@ def _context_value(max_features: int) -> dict[str, Any]:
             {"type": ["number", "boolean", "null"]},
             {"type": "string", "maxLength": MAX_TEXT},
             {"type": "array", "items": item, "maxItems": max_features},
-            {"type": "object", "additionalProperties": _ref("ContextValue"), "maxProperties": max_features},
+            {"type": "object", "additionalProperties": reference("ContextValue"), "maxProperties": max_features},
         ],
     }
 
@@ -171,7 +127,7 @@ def _operation(endpoint: Endpoint, path: str, *, keyed: bool) -> dict[str, Any]:
         ]
         refused |= {"404", "429"}
     if endpoint.takes is not None:
-        schema = {"type": "string", "format": "binary"} if endpoint.takes == "file" else _ref(endpoint.takes)
+        schema = {"type": "string", "format": "binary"} if endpoint.takes == "file" else reference(endpoint.takes)
         media = {"schema": schema} | ({} if endpoint.example is None else {"example": endpoint.example})
         operation["requestBody"] = {"required": True, "content": {endpoint.content_type: media}}
         refused |= {"400", "413", "415", "422", "429"}
@@ -182,12 +138,8 @@ def _operation(endpoint: Endpoint, path: str, *, keyed: bool) -> dict[str, Any]:
     if endpoint.gives is not None:
         good["content"] = {endpoint.gives[0]: {"schema": endpoint.gives[1]}}  # type: ignore[assignment]
     refused |= set(map(str, endpoint.refuses))
-    problems = {status: {"description": "A problem.", "content": PROBLEM} for status in sorted(refused)}
+    problems = {status: {"$ref": "#/components/responses/Problem"} for status in sorted(refused)}
     return operation | {"responses": {str(endpoint.good): good} | problems}
-
-
-def _ref(name: str) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def page(endpoints: Iterable[Endpoint]) -> bytes:

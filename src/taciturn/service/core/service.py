@@ -94,7 +94,7 @@ class Service:
         self.set_aside: dict[str, str] = {}  # agents that cannot be restored, and why
         self._incomplete = False  # closed before all agents were restored
         self._last = journal.last()
-        self._commit = GroupCommit(journal)
+        self._commit = self._make_commit(journal)
         self._snapshot_writer = ThreadPoolExecutor(1, "taciturn-snapshots")
         self._preparing = prepare is not None
         self._starter = threading.Thread(target=self._start, args=(prepare,), name="taciturn-start", daemon=True)
@@ -102,6 +102,9 @@ class Service:
         if not background:
             self._starter.join()
             self.check()
+
+    def _make_commit(self, journal: Journal) -> GroupCommit:
+        return GroupCommit(journal)
 
     def _make_restorer(self) -> Restorer:
         return Restorer(self._journal, self._snapshots, self._marker, self._stopping.is_set)

@@ -1,0 +1,87 @@
+"""The OpenAPI document is complete: every reference leads somewhere, and answers have the fields that it names."""
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from service_kit import MemoryJournal, Web
+from taciturn.service.api.local import create_app
+from taciturn.service.core.limits import Limits
+from taciturn.service.core.service import Service
+
+
+@pytest.fixture(scope="module")
+def ask():
+    service = Service(MemoryJournal(), limits=Limits(seconds=600))  # the first requests may compile kernels
+    with Web(create_app(service)) as ask:
+        yield ask
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def document(ask):
+    return ask("GET", "/openapi.json").json()
+
+
+def references(part):
+    """All references in a part of the document."""
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        yield from references(inner)
+
+
+def found(document, reference):
+    root, *names = reference.split("/")
+    assert root == "#"
+    for name in names:
+        document = document[name]
+    return document
+
+
+def test_every_reference_leads_to_a_part_and_every_schema_is_used(document):
+    all_references = set(references(document))
+    assert all(isinstance(found(document, reference), dict) for reference in all_references)
+    assert {reference.rpartition("/")[2] for reference in all_references} == {*document["components"]["schemas"]}
+
+
+def test_operations_have_names_of_their_own(document):
+    names = [operation["operationId"] for path in document["paths"].values() for operation in path.values()]
+    assert len(set(names)) == len(names)
+
+
+def closed(schema):
+    """A schema that allows no other properties than those it names."""
+    if isinstance(schema, dict):
+        schema = {name: closed(inner) for name, inner in schema.items()}
+        return schema | ({"additionalProperties": False} if "required" in schema else {})
+    return [closed(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
+def errors(document, name, answer):
+    components = {"schemas": closed(document["components"]["schemas"])}
+    schema = {"$ref": f"#/components/schemas/{name}", "components": components}
+    return [error.message for error in Draft202012Validator(schema).iter_errors(answer)]
+
+
+def test_answers_have_the_documented_fields_and_no_others(ask, document):
+    """Also those that are null at first: the calibration of late rewards, rates of answers, the covariance."""
+    agent = ask("POST", "/v1/agents", json={"name": "shop", "arms": ["a", 2], "kind": "bilinucb-kmeans"}).json()
+    contexts = [{"x": i % 7, "note": f"a text of {i} words"} for i in range(120)]
+    first = {"context": contexts[0], "neighbors": None}
+    one = ask("POST", "/v1/agents/shop/decisions", json=first).json()
+    several = ask("POST", "/v1/agents/shop/decisions", json={"contexts": contexts}).json()
+    silent = [{"id": id, "reward": None} for id in range(1, 120, 2)]
+    rewards = [{"id": id, "reward": id % 4 / 4} for id in range(0, 120, 2)]
+    for batch in (silent, rewards, [{"id": 1, "reward": 1}, {"id": 7, "reward": 0}, {"id": 999, "reward": 1}]):
+        answer = ask("PUT", "/v1/agents/shop/rewards", json=batch).json()
+    details, health = (ask("GET", f"/v1/agents/shop/{rest}").json() for rest in ("decisions/120", "health"))
+    assert answer["refused"] and (details["explanation"]["supporting"] or details["explanation"]["opposing"])
+    assert health["calibration"]["bins"] and health["answers"]["bins"] and health["covariance"]
+    feedback = ask("PUT", "/v1/agents/shop/decisions/120/reward", json={"reward": 1}).json()
+    answers = {"Decision": one, "Decisions": several, "RewardBatchAnswer": answer, "DecisionDetails": details}
+    answers |= {"Health": health, "Agent": agent, "Feedback": feedback, "Agents": ask("GET", "/v1/agents").json()}
+    answers["Problem"] = ask("GET", "/v1/agents/none").json()
+    assert {name: errors(document, name, answer) for name, answer in answers.items()} == {name: [] for name in answers}
+    assert errors(document, "Health", health | {"more": 1}) and errors(document, "Decision", one | {"id": "1"})
