@@ -35,11 +35,14 @@ TESTS = {
     "river": ("tests/adapters/test_river.py",),
     "gymnasium": ("tests/adapters/test_gymnasium.py",),
     "text": ("tests/features/test_embed_wordllama.py",),
+    "otel": ("tests/service/test_tracing.py",),
+    "mcp": ("tests/adapters/test_mcp.py",),
+    "route": ("tests/router/test_config.py", "tests/router/test_thumbs.py", "tests/router/test_budget.py"),
     "postgres": ("tests/service/test_journal.py",),
     "s3": ("tests/service/test_shared_snapshots.py",),
     "ray": ("tests/experiments/test_ray.py",),
 }
-SLOW = {"postgres", "s3", "ray"}
+SLOW = {"mcp", "postgres", "s3", "ray"}
 
 
 def main() -> None:

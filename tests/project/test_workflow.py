@@ -114,6 +114,8 @@ def test_ci_run_installs_what_is_missing_as_root_or_through_sudo(ci_commands, us
         f"{install} chromium chromium-driver",
         f"{prefix}apt-get update -qq",
         f"{install} postgresql",
+        f"{prefix}apt-get update -qq",
+        f"{install} nodejs npm",
         "make test",
         "make faults",
     ]
