@@ -13,6 +13,7 @@ from taciturn.service.api.access import AccessLog
 from taciturn.service.api.asgi import App
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.local import create_app
+from taciturn.service.api.routes import Extension
 from taciturn.service.config import Settings
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.schema1 import upgrade
@@ -81,11 +82,12 @@ def opened_app(
     access: AccessLog | None = None,
     background: bool = False,
     snapshots_at: str | None = None,
+    extend: Callable[[Service, Keyring], Extension] | None = None,
 ) -> Iterator[tuple[App, Service]]:
     """Open the application and service of a journal, with the page; snapshots are in the data folder, or where it says.
 
     With `background` it can be served at once, and restores its agents meanwhile. Closing drains the queues; if the
-    service has stopped for good, the reason is raised then.
+    service has stopped for good, the reason is raised then. `extend` returns more routes for the service.
     """
     keyring = Keyring(journal.keys())
     snapshots = open_snapshots(snapshots_at or str(folder / SNAPSHOTS), history=journal.digest_at)
@@ -104,7 +106,8 @@ def opened_app(
     with closing(service):
         journal.watch(keyring.replace, snapshots, service.stop_for_good)
         journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
-        app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes)
+        extension = None if extend is None else extend(service, keyring)
+        app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes, extension=extension)
         add_page(app, service, keyring)
         yield app, service
         service.check()

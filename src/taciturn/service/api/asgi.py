@@ -23,7 +23,7 @@ from taciturn.service.api.bodies import Budget, Disconnected, Receive, Share, re
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
-from taciturn.service.api.routes import JSON, Endpoint, Handler, Handlers, endpoints
+from taciturn.service.api.routes import JSON, Endpoint, Extension, Handler, Handlers, endpoints
 from taciturn.service.core.limits import Limits
 
 Scope = MutableMapping[str, Any]
@@ -225,6 +225,7 @@ def build_app(
     metrics: Metrics,
     budget: Budget,
     access: AccessLog | None = None,
+    extension: Extension | None = None,
 ) -> App:
     """Build the application of some handlers; other routes can be added before it is served.
 
@@ -235,31 +236,33 @@ def build_app(
         metrics: gets the duration of each request.
         budget: of the memory that large requests take.
         access: gets a line for each request; None for no lines.
+        extension: more routes, which are described with these; None for no more.
     """
+    extension = extension or Extension()
     app = App()
     app.handlers = handlers
     app.router.redirect_slashes = False
-    table = endpoints(handlers, limits)
+    table = [*endpoints(handlers, limits), *extension.endpoints]
+    document = openapi.document(table, limits, keyed=keyring.required, schemas=extension.schemas)
     paths: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in [*table, *_documents(table, limits, keyed=keyring.required)]:
+    for endpoint in [*table, *_documents(table, document)]:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     routes = [
         Route(path, Resource(methods, keyring, limits, metrics, budget, access)) for path, methods in paths.items()
     ]
-    app.router.routes.extend(routes)
+    app.router.routes.extend([*routes, *extension.pages])
     app.front = Front(app.inner, routes=routes, keyring=keyring, access=access)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app
 
 
-def _documents(table: list[Endpoint], limits: Limits, *, keyed: bool) -> list[Endpoint]:
-    """The routes that describe those of a table: as OpenAPI, and as a page."""
-    document = msgspec.json.encode(openapi.document(table, limits, keyed=keyed))
+def _documents(table: list[Endpoint], document: dict[str, Any]) -> list[Endpoint]:
+    """The routes that describe those of a table: as an OpenAPI document, and as a page."""
     return [
         Endpoint(method="GET", path=path, name=name, about="", scope=None, gives=(media, {}), handle=_fixed(content))
         for name, path, content, media in (
-            ("openapi", "/openapi.json", document, JSON),
+            ("openapi", "/openapi.json", msgspec.json.encode(document), JSON),
             ("docs", "/docs", openapi.page(table), "text/html; charset=utf-8"),
         )
     ]

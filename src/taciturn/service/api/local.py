@@ -10,7 +10,7 @@ from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics, service_metrics
 from taciturn.service.api.problems import Problem
 from taciturn.service.api.readiness import Readiness
-from taciturn.service.api.routes import decision_id
+from taciturn.service.api.routes import Extension, decision_id
 from taciturn.service.api.schemas import (
     decode_add_arm,
     decode_create,
@@ -42,6 +42,7 @@ def create_app(
     *,
     access: AccessLog | None = None,
     journal_bytes: Callable[[], int] | None = None,
+    extension: Extension | None = None,
 ) -> App:
     """Create the application of a service of this process; other routes can be added before it is served.
 
@@ -51,13 +52,20 @@ def create_app(
         limits: None for those of the service.
         access: gets a line for each request; None for no lines.
         journal_bytes: the size of the journal, for the metrics.
+        extension: more routes; None for no more.
     """
     limits = limits or service.limits
     budget = Budget(limits.in_flight)
     metrics = service_metrics(service, budget, journal_bytes)
     handlers = Api(service, limits, metrics)
     return build_app(
-        handlers, keyring=keyring or Keyring(), limits=limits, metrics=metrics, budget=budget, access=access
+        handlers,
+        keyring=keyring or Keyring(),
+        limits=limits,
+        metrics=metrics,
+        budget=budget,
+        access=access,
+        extension=extension,
     )
 
 
