@@ -213,6 +213,11 @@ class Desk:
             raise UnknownDecision("no decision is known for this message or session; it may be too old")
         return turn.id
 
+    async def count(self) -> int:
+        """How many decisions there were, without those that were withdrawn."""
+        health: dict[str, Any] = await self._service.call_async(self.config.name, lambda session: session.health())
+        return int(health["decisions"] - health["withdrawn"])
+
     async def explain(self, id: int) -> dict[str, Any]:
         """A decision, what came of it, and why it was made, in words too."""
 

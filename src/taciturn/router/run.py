@@ -9,7 +9,10 @@ from taciturn.features.embed_wordllama import check_installed, loaded_model
 from taciturn.router.api import route_endpoints, route_schemas
 from taciturn.router.config import RouterConfig
 from taciturn.router.desk import Desk
+from taciturn.router.page import RouterPage
+from taciturn.router.proxy import Proxy
 from taciturn.router.setup import Changes, begin_budget, set_up
+from taciturn.router.upstreams import Upstreams
 from taciturn.service.api.access import AccessLog
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.routes import Extension
@@ -23,11 +26,17 @@ from taciturn.service.server import StopSignals, listen
 Say = Callable[[str], object]
 
 
-def extension_of(config: RouterConfig, service: Service, keyring: Keyring, folder: Path) -> Extension:  # noqa: ARG001
+def extension_of(config: RouterConfig, service: Service, keyring: Keyring, folder: Path) -> Extension:
     """The routes of a router whose agent is set up."""
     begun = begin_budget(config, service, folder) if config.budget is not None else {}
-    desk = Desk(config, service, begun)
-    return Extension(endpoints=route_endpoints(desk), schemas=route_schemas())
+    desk, upstreams = Desk(config, service, begun), Upstreams(config.timeout)
+    proxy, page = Proxy(desk, upstreams, keyring, service.limits), RouterPage(desk, keyring, service.limits)
+    return Extension(
+        endpoints=route_endpoints(desk),
+        schemas=route_schemas(),
+        pages=(proxy.route(), *page.routes()),
+        close=upstreams.close,
+    )
 
 
 def run_router(

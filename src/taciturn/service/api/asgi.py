@@ -7,7 +7,8 @@ same headers, and errors in the same form.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -239,7 +240,7 @@ def build_app(
         extension: more routes, which are described with these; None for no more.
     """
     extension = extension or Extension()
-    app = App()
+    app = App(lifespan=_closing(extension))
     app.handlers = handlers
     app.router.redirect_slashes = False
     table = [*endpoints(handlers, limits), *extension.endpoints]
@@ -255,6 +256,18 @@ def build_app(
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app
+
+
+def _closing(extension: Extension) -> Callable[[App], AbstractAsyncContextManager[None]]:
+    """The life of an application, at whose end the extension is closed."""
+
+    @asynccontextmanager
+    async def life(_: App) -> AsyncIterator[None]:
+        yield
+        if extension.close is not None:
+            await extension.close()
+
+    return life
 
 
 def _documents(table: list[Endpoint], document: dict[str, Any]) -> list[Endpoint]:

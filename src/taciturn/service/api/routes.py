@@ -51,10 +51,14 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """More routes for the same application: `endpoints`, the `schemas` of what these take and give, and pages."""
+    """More routes for the same application: `endpoints`, the `schemas` of what these take and give, and pages.
+
+    `close` is called when the server stops.
+    """
 
     endpoints: tuple[Endpoint, ...] = ()
     pages: tuple[Route, ...] = ()
+    close: Callable[[], Awaitable[None]] | None = None
     schemas: Mapping[str, Any] = field(default_factory=dict)
 
 
