@@ -1,7 +1,11 @@
-"""Shared by the tests of the router: its files, and routers without a network whose clock stands still."""
+"""Shared by the tests of the router: its files, and routers with and without a network whose clock stands still."""
 
+import socket
+import threading
 from contextlib import contextmanager
 
+import httpx
+import uvicorn
 import yaml
 
 from service_kit import MemoryJournal, Web
@@ -11,6 +15,7 @@ from taciturn.router.setup import set_up
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
+from taciturn.service.web import add_page
 
 SHOP = {
     "refunds": ["I want my money back", "You charged me twice", "Please refund my order"],
@@ -77,5 +82,49 @@ def running(folder, content=None, journal=None, *, clock=None, snapshots=None, k
         app = create_app(service, keyring, extension=extension)
         with Web(app, token) as web:
             yield Running(service, changes, extension, web)
+    finally:
+        service.close()
+
+
+class Client:
+    """Talks to a router on a port of this machine."""
+
+    def __init__(self, url, service):
+        self.url, self.service = url, service
+        self.http = httpx.Client(base_url=url, trust_env=False, timeout=30)
+
+    def chat(self, text, headers=None, **more):
+        messages = [{"role": "system", "content": "be kind"}, {"role": "user", "content": text}]
+        body = {"model": "auto", "messages": messages} | more
+        return self.http.post("/v1/chat/completions", json=body, headers=headers)
+
+    def decisions(self):
+        """The arms of all decisions that stand."""
+        return self.service.call(
+            "shop", lambda session: [made.arm for made in session.agent.decisions.values() if made.state != "labelled"]
+        )
+
+
+@contextmanager
+def serving(folder, content, keyring=None):
+    """A router on a free port."""
+    config = config_in(folder, content)
+    service, keyring = Service(MemoryJournal(), clock=Clock()), keyring or Keyring()
+    try:
+        set_up(config, service, lambda *_: None)
+        app = create_app(service, keyring, extension=extension_of(config, service, keyring, folder))
+        add_page(app, service, keyring)
+        listening = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        client = Client(f"http://127.0.0.1:{listening.getsockname()[1]}", service)
+        try:
+            yield client
+        finally:
+            client.http.close()
+            server.should_exit = True
+            thread.join()
+            listening.close()
     finally:
         service.close()

@@ -4,21 +4,15 @@ import gzip
 import json
 import socket
 import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-import uvicorn
 
-from router_kit import Clock, config_in, shop
-from service_kit import MemoryJournal, until
+from router_kit import serving, shop
+from service_kit import until
 from taciturn.router import upstreams
-from taciturn.router.run import extension_of
-from taciturn.router.setup import set_up
 from taciturn.service.api.keys import Keyring, digest
-from taciturn.service.api.local import create_app
-from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
 
 ANSWER = {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant"}}]}
@@ -102,49 +96,6 @@ def proxied(stand_in, **keys):
         for arm in ("refunds", "delivery", "account")
     }
     return shop(**{arm: arms[arm] | keys.pop(arm, {}) for arm in arms}, **keys)
-
-
-class Client:
-    """Talks to a router on a port of this machine."""
-
-    def __init__(self, url, service):
-        self.service = service
-        self.http = httpx.Client(base_url=url, trust_env=False, timeout=30)
-
-    def chat(self, text, headers=None, **more):
-        messages = [{"role": "system", "content": "be kind"}, {"role": "user", "content": text}]
-        body = {"model": "auto", "messages": messages} | more
-        return self.http.post("/v1/chat/completions", json=body, headers=headers)
-
-    def decisions(self):
-        """The arms of all decisions that stand."""
-        return self.service.call(
-            "shop", lambda session: [made.arm for made in session.agent.decisions.values() if made.state != "labelled"]
-        )
-
-
-@contextmanager
-def serving(folder, content, keyring=None):
-    """A router on a free port."""
-    config = config_in(folder, content)
-    service, keyring = Service(MemoryJournal(), clock=Clock()), keyring or Keyring()
-    try:
-        set_up(config, service, lambda *_: None)
-        app = create_app(service, keyring, extension=extension_of(config, service, keyring, folder))
-        listening = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        client = Client(f"http://127.0.0.1:{listening.getsockname()[1]}", service)
-        try:
-            yield client
-        finally:
-            client.http.close()
-            server.should_exit = True
-            thread.join()
-            listening.close()
-    finally:
-        service.close()
 
 
 @pytest.fixture(scope="module")
