@@ -58,6 +58,14 @@ def test_a_router_keeps_to_its_budget_and_over_restarts_too(tmp_path):
         assert total_of(arms) <= 2 * len(arms) + 10
 
 
+def test_two_routers_in_a_folder_have_budgets_of_their_own(tmp_path):
+    journal, first = MemoryJournal(), []
+    for name in ("shop", "other", "shop", "other"):
+        with running(tmp_path, priced() | {"name": name}, journal) as router:
+            first.append(router.route("I want my money back")["arm"])
+    assert [arm == "refunds" for arm in first] == [True, True, False, False]
+
+
 def test_a_budget_begins_anew_with_other_costs(tmp_path):
     journal = MemoryJournal()
     with running(tmp_path, priced(), journal) as router:

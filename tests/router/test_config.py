@@ -1,12 +1,17 @@
 """The YAML file of a router: what it can say, and errors of one line that name the line and the key."""
 
+import re
+from pathlib import Path
+
 import pytest
+import yaml
 
 from router_kit import config_in, shop
 from taciturn.errors import TaciturnError
 from taciturn.router import yaml_file
-from taciturn.router.config import MAX_EXAMPLES, Upstream
+from taciturn.router.config import MAX_EXAMPLES, Upstream, read_config
 
+HOME = Path(__file__).parent.parent.parent
 ARMS = "arms:\n  a: {examples: [one two]}\n  b: {examples: [three]}\n"
 
 
@@ -132,3 +137,30 @@ def test_files_that_are_too_large_or_no_text_are_refused(tmp_path):
 def test_an_example_that_is_there_twice_counts_once(tmp_path):
     content = shop(refunds={"examples": ["give it back", "give it back"]})
     assert config_in(tmp_path, content).arms[0].examples == ("give it back",)
+
+
+def test_the_files_of_the_documentation_and_the_examples_are_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("EXAMPLE_API_KEY", "set")
+    page = (HOME / "docs" / "router.md").read_text(encoding="utf-8")
+    whole, upstream = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    config = config_in(tmp_path, whole)
+    documented = yaml.safe_load(whole)
+    assert (config.budget, config.default) == (0.4, "delivery")
+    assert set(documented) == {
+        "name",
+        "mode",
+        "default",
+        "right",
+        "silence_after",
+        "explore",
+        "fallback",
+        "timeout",
+    } | {
+        "arms",
+        "budget",
+        "session",
+    }  # every key is there
+    config = config_in(tmp_path, f"arms:\n  a:\n{upstream}  b:\n{upstream}")
+    assert config.upstreams["a"].headers == {"x-team": "support"}
+    for path in (HOME / "examples" / "router").glob("*.yaml"):
+        assert read_config(path).arms

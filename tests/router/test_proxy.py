@@ -257,6 +257,21 @@ def test_a_refusal_of_the_request_is_passed_on_and_nothing_else_is_tried(proxy, 
     assert proxy.decisions() == before
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        {"body": b'{"a": "' + b"x" * 70_000 + b'"}'},
+        {"body": gzip.compress(b'{"a": 1}'), "content_encoding": "gzip"},
+        {"body": b""},
+    ],
+    ids=["long", "compressed", "empty"],
+)
+def test_a_refusal_that_cannot_be_passed_on_keeps_its_status(proxy, stand_in, refusal):
+    stand_in.behave["delivery"] = say(422, **refusal)
+    answer = proxy.chat("Where is my parcel?")
+    assert (answer.status_code, answer.json()) == (422, {})
+
+
 def test_a_compressed_answer_stays_as_it_is(proxy, stand_in):
     stand_in.behave["delivery"] = say(200, body=gzip.compress(b'{"ok": 1}'), content_encoding="gzip")
     assert proxy.chat("Where is my parcel?").json() == {"ok": 1}

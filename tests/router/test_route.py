@@ -100,7 +100,20 @@ def test_a_wrong_request_is_refused(router, body, status):
 
 
 def test_texts_of_every_kind_are_routed(router):
-    for text in ("é" * 5000, "🦊🦊", "x" * 50_000, "\u0000", "<script>alert(1)</script>", "١٢٣"):
+    for text in (
+        "é" * 5000,
+        "NA",
+        "null",
+        "?",
+        "5",
+        "2026-01-01",
+        "\u200b",
+        "🦊🦊",
+        "x" * 50_000,
+        "\u0000",
+        "<script>alert(1)</script>",
+        "١٢٣",
+    ):
         assert router.route(text)["arm"] in SHOP
     assert router.web("POST", "/v1/route", content=b'{"text": "\\ud800"}', headers=_JSON).status_code in {400, 422}
     assert router.web("POST", "/v1/route", content=b"{", headers=_JSON).status_code == 400
@@ -116,6 +129,16 @@ def test_decisions_that_there_are_not(router):
     assert router.feedback(404, id=99999, rating="up")["title"] == "There is no such decision"
     assert router.feedback(404, session="never", rating="up")["title"] == "There is no such decision"
     assert router.feedback(409, id=0, rating="up")["title"] == "The feedback cannot be changed"  # an example
+
+
+def test_an_example_can_be_asked_about_too(router):
+    why = router.why(0)
+    assert (why["arm"], why["text"], why["state"]) == ("refunds", "I want my money back", "labelled")
+
+
+def test_a_decision_of_the_service_itself_is_explained_without_its_text(router):
+    made = router.web("POST", "/v1/agents/shop/decisions", json={"context": {"other": "where is my parcel"}}).json()
+    assert router.why(made["id"])["text"] is None
 
 
 def test_the_routes_are_described(router):

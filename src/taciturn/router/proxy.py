@@ -16,7 +16,7 @@ from taciturn.errors import RequestIdReused
 from taciturn.router.desk import Ask, Desk, Routed
 from taciturn.router.upstreams import Answer, Failed, Refused, Upstreams
 from taciturn.service.api.asgi import check_key
-from taciturn.service.api.bodies import JSON_WEIGHT, Budget, Disconnected, Share, read_body
+from taciturn.service.api.bodies import JSON_WEIGHT, Budget, Decoder, Disconnected, Share, read_body
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
 from taciturn.service.api.routes import JSON
@@ -71,7 +71,7 @@ class Proxy:
 
     def __init__(self, desk: Desk, upstreams: Upstreams, keyring: Keyring, limits: Limits) -> None:
         self._desk, self._upstreams, self._keyring, self._limits = desk, upstreams, keyring, limits
-        self._budget = Budget(limits.in_flight)
+        self._budget, self._decode = Budget(limits.in_flight), Decoder().decode
 
     def route(self) -> Route:
         """The route."""
@@ -101,7 +101,9 @@ class Proxy:
             body = await read_body(
                 headers, request.receive, content_type=JSON, max_bytes=most, share=share, weight=JSON_WEIGHT
             )
-        ask = Ask(_last_text(body), _named(request, SESSION_HEADERS), _named(request, REQUEST_HEADERS))
+        ask = Ask(
+            await self._decode(_last_text, body), _named(request, SESSION_HEADERS), _named(request, REQUEST_HEADERS)
+        )
         return await self._from_first_that_answers(ask, body)
 
     async def _from_first_that_answers(self, ask: Ask, body: bytes) -> Response:

@@ -116,6 +116,13 @@ def _set_examples(config: RouterConfig, service: Service, progress: Callable[[in
     return len(new), withdrawn
 
 
+class _Begun(msgspec.Struct):
+    """The terms of a budget, as a hash, and how often each arm had been chosen when they began to hold."""
+
+    terms: str
+    counts: dict[str, int]
+
+
 def begin_budget(config: RouterConfig, service: Service, folder: Path) -> dict[str, int]:
     """How often each arm had been chosen when the budget of the file began: now, unless a file in `folder` says.
 
@@ -124,16 +131,16 @@ def begin_budget(config: RouterConfig, service: Service, folder: Path) -> dict[s
     counts: dict[str, int] = _call(
         service, config.name, lambda s: dict(zip(s.agent.arm_names, s.agent.times_chosen, strict=True))
     )
-    terms = [config.name, config.budget, sorted(config.costs.items())]
-    key = hashlib.blake2b(msgspec.json.encode(terms), digest_size=16).hexdigest()
-    path = folder / BUDGET_FILE
+    given = msgspec.json.encode([config.budget, sorted(config.costs.items())])
+    terms, path = hashlib.blake2b(given, digest_size=16).hexdigest(), folder / BUDGET_FILE
     try:
-        known = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, int]])
+        routers = msgspec.json.decode(path.read_bytes(), type=dict[str, _Begun])
     except (OSError, msgspec.DecodeError):
-        known = {}
-    begun = known.get(key)
-    if begun is None or any(begun.get(arm, 0) > count for arm, count in counts.items()):
-        begun = counts
-        content = msgspec.json.encode({key: begun})
+        routers = {}
+    begun = routers.get(config.name)
+    held = begun is not None and begun.terms == terms
+    if begun is None or not held or any(begun.counts.get(arm, 0) > count for arm, count in counts.items()):
+        begun = _Begun(terms, counts)
+        content = msgspec.json.encode(routers | {config.name: begun})
         atomic_write(path, lambda place: place.write_bytes(content))
-    return begun
+    return begun.counts

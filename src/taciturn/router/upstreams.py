@@ -104,7 +104,7 @@ class Upstreams:
         status, media = response.status_code, response.headers.get("content-type", "")
         passed = media.partition(";")[0].strip().lower() in PASSED
         if status in CALLERS_FAULT and passed:
-            return Refused(status, media, await self._start_of(response))
+            return Refused(status, media, await self._refusal(response))
         if status != 200:
             raise Failed(502, f"the upstream of {arm} answered {status}")
         if not passed:
@@ -115,19 +115,20 @@ class Upstreams:
             raise Failed(502, f"the upstream of {arm} answered with more than {MAX_ANSWER} bytes")
         return Answer(status, media, response.headers.get("content-encoding"), self._pieces(response))
 
-    async def _start_of(self, response: httpx.Response) -> bytes:
-        """The body of a refusal, without what is too long."""
+    async def _refusal(self, response: httpx.Response) -> bytes:
+        """The body of a refusal; an empty object in place of one that is too long, compressed or not complete."""
         body = b""
         try:
             async with asyncio.timeout(self._seconds):
-                async for piece in response.aiter_bytes():
+                async for piece in response.aiter_raw():
                     body += piece
                     if len(body) > MAX_REFUSAL:
                         break
         except (TimeoutError, httpx.HTTPError):
             body = b""
         await response.aclose()
-        return body if len(body) <= MAX_REFUSAL else b"{}"
+        sound = 0 < len(body) <= MAX_REFUSAL and "content-encoding" not in response.headers
+        return body if sound else b"{}"
 
     async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
         """What arrives, as it arrives; raises `Failed` where it breaks off, is too long or takes too long."""
