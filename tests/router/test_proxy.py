@@ -215,7 +215,7 @@ FAILURES = {
     "no such model": say(404),
     "a page": say(200, "text/html", b"<script>alert(1)</script>"),
     "no type": say(200, None, b"{}"),
-    "a redirect": say(307, None, b"", location="http://127.0.0.1:9/"),
+    "a redirect": say(307, None, b"", location="/account/v1/chat/completions"),
     "nothing": hang_up,
     "too much": say(200, content_length=str(10**12), body=b""),
 }
@@ -337,6 +337,19 @@ def test_an_upstream_that_takes_too_long_or_is_not_there(stand_in, tmp_path):
         assert (answer.status_code, answer.json()["status"]) == (502, 502)
         assert client.decisions() == []
     stand_in.released.set()
+
+
+def test_proxies_and_passwords_of_the_environment_are_not_used(stand_in, tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password hidden\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    content = proxied(stand_in)
+    for arm in content["arms"].values():
+        del arm["upstream"]["api_key_env"]
+    with serving(tmp_path, content) as client:
+        assert client.chat("Where is my parcel?").status_code == 200
+    assert "authorization" not in {name.lower() for name in stand_in.asked[0][2]}
 
 
 def test_in_observe_mode_the_default_arm_answers(stand_in, tmp_path):
