@@ -30,6 +30,11 @@ def test_a_small_file_has_defaults_for_all_else(tmp_path):
     assert (config.name, config.observe, config.budget, config.sticky) == ("router", False, None, True)
 
 
+def test_an_arm_needs_no_examples(tmp_path):
+    config = config_in(tmp_path, "arms:\n  a:\n  b: {}\n")
+    assert [(arm.name, arm.examples) for arm in config.arms] == [("a", ()), ("b", ())]
+
+
 def test_a_full_file_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("SMALL_KEY", "secret")
     upstream = {
@@ -76,7 +81,7 @@ def test_a_full_file_is_read(tmp_path, monkeypatch):
         ("arms:\n  a: {}\n  a: {}\n", "FILE, line 3: arms.a: this key is there twice"),
         ("arms:\n  yes: {}\n  no: {}\n", 'FILE, line 2: arms: the key yes is not text; put it into quotes, as "yes"'),
         ("arms: {a: {}}\n", "there are 1 arms; 2 to 1000 are needed"),
-        ("arms: [a, b]\n", "FILE, line 1: arms: [] is given; a mapping from the name of each arm"),
+        ("arms: [a, b]\n", "FILE, line 1: arms: a list is given; a mapping from the name of each arm"),
         (
             "arms:\n  a: {examples: [x]}\n  b: {examples: [x]}\n",
             "'x' is an example of a and b; a text belongs to one arm",
@@ -84,6 +89,7 @@ def test_a_full_file_is_read(tmp_path, monkeypatch):
         ("arms:\n  a: {examples: [1]}\n  b: {}\n", "arms.a.examples[0]: 1 is given; text (in quotes"),
         ("arms:\n  a: {examples: ['  ']}\n  b: {}\n", "this text has 0 characters"),
         ("arms:\n  a: {examples: word}\n  b: {}\n", "'word' is given; a list (one item a line"),
+        ("arms:\n  a: [x]\n  b: [y]\n", "arms.a: a list is given; a mapping with description, examples"),
         (ARMS + "mode: watch\n", "FILE, line 4: mode: 'watch' is given; route or observe is needed"),
         (ARMS + "mode: observe\n", "mode: observe answers with one arm always: name it, as default: ARM"),
         (ARMS + "default: c\n", "default: there is no arm 'c'; there are a, b"),

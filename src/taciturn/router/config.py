@@ -147,7 +147,10 @@ def _name(value: Value) -> str:
 
 
 def _arms(value: Value) -> tuple[ArmConfig, ...]:
-    arms = tuple(_arm(name, arm) for name, arm in value.items(what="a mapping from the name of each arm to what it is"))
+    arms = tuple(
+        _arm(name, arm)
+        for name, arm in value.items(what="a mapping from the name of each arm to its examples and the like")
+    )
     if not 2 <= len(arms) <= MAX_ARMS:
         raise value.error(f"there are {len(arms)} arms; 2 to {MAX_ARMS} are needed")
     if (count := sum(len(arm.examples) for arm in arms)) > MAX_EXAMPLES:
@@ -167,7 +170,7 @@ def _arms(value: Value) -> tuple[ArmConfig, ...]:
 def _arm(name: str, value: Value) -> ArmConfig:
     if len(name) > MAX_NAME or name != name.strip() or not name.isprintable():
         raise value.error(f"the name of an arm is printable text of at most {MAX_NAME} characters")
-    given = value.keys("description", "examples", "cost", "upstream")
+    given = {} if value.is_nothing else value.keys("description", "examples", "cost", "upstream")
     examples = (
         [example.text(MAX_EXAMPLE) for example in given["examples"].list(MAX_EXAMPLES)] if "examples" in given else []
     )

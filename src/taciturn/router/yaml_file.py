@@ -40,6 +40,11 @@ class Value:
     def _child(self, node: yaml.Node, key: str) -> Self:
         return type(self)(node, self._file, f"{self.path}.{key}" if self.path else key)
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing stands behind the key."""
+        return _plain(self._node) is None
+
     def items(self, *, what: str = "a mapping of names") -> Iterator[tuple[str, Self]]:
         """The keys of a mapping, which are text and different, with their values."""
         if not isinstance(self._node, yaml.MappingNode):
@@ -64,7 +69,7 @@ class Value:
                 near = difflib.get_close_matches(key, allowed, 1, 0.5)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(allowed)}"
                 raise value.error(f"there is no such key; {hint}")
-            if _plain(value._node) is not None:  # noqa: SLF001 - another of the same class
+            if not value.is_nothing:
                 found[key] = value
         return found
 
@@ -127,7 +132,8 @@ class Value:
 
     def _is_not(self, wanted: str) -> TaciturnError:
         value = _plain(self._node)
-        return self.error(f"{'nothing' if value is None else shown(value)} is given; {wanted} is needed")
+        given = {"list": "a list", "dict": "a mapping", "NoneType": "nothing"}.get(type(value).__name__, shown(value))
+        return self.error(f"{given} is given; {wanted} is needed")
 
 
 def _plain(node: yaml.Node) -> Any:
