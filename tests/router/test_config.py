@@ -1,10 +1,13 @@
 """The YAML file of a router: what it can say, and errors of one line that name the line and the key."""
 
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router_kit import config_in, shop
 from taciturn.errors import TaciturnError
@@ -12,6 +15,27 @@ from taciturn.router import yaml_file
 from taciturn.router.config import MAX_EXAMPLES, Upstream, read_config
 
 HOME = Path(__file__).parent.parent.parent
+MODELS = (HOME / "examples" / "router" / "models.yaml").read_text(encoding="utf-8")
+PIECES = (
+    st.sampled_from(list("{}[]:-#&*!|>'\"%@`, \t\n0\0é\x85\ufeff"))
+    | st.sampled_from(
+        [
+            "null",
+            "- ",
+            "\n  ",
+            "!!set ",
+            "!!binary x",
+            "2026-02-30",
+            "1e999",
+            ".nan",
+            "<<: {a: 1}",
+            "? ",
+            "---\n",
+            "\ud800",
+        ]
+    )
+    | st.text(max_size=5)
+)
 ARMS = "arms:\n  a: {examples: [one two]}\n  b: {examples: [three]}\n"
 
 
@@ -121,8 +145,8 @@ def test_a_wrong_file_is_refused_in_one_line_that_says_where(tmp_path, content, 
 
 
 def test_a_key_given_in_place_of_its_variable_is_not_shown(tmp_path):
-    for given in ("sk-123-secret", "sk_123_secret"):
-        upstream = f"{{upstream: {{url: 'http://x', api_key_env: {given}}}}}"
+    for key in ("sk-123-secret", "sk_123_secret"):
+        upstream = f"{{upstream: {{url: 'http://x', api_key_env: {key}}}}}"
         assert "secret" not in refused(tmp_path, f"arms:\n  a: {upstream}\n  b: {upstream}\n")
 
 
@@ -143,6 +167,23 @@ def test_files_that_are_too_large_or_no_text_are_refused(tmp_path):
 def test_an_example_that_is_there_twice_counts_once(tmp_path):
     content = shop(refunds={"examples": ["give it back", "give it back"]})
     assert config_in(tmp_path, content).arms[0].examples == ("give it back",)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2_000), st.integers(0, 12), PIECES), min_size=1, max_size=4))
+def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(edits):
+    text = MODELS
+    for place, length, piece in edits:
+        text = text[:place] + piece + text[place + length :]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "f.yaml"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        try:
+            config = read_config(path)
+        except TaciturnError as error:
+            assert "\n" not in str(error)
+            assert str(error).startswith(str(path))
+        else:
+            assert len(config.arms) >= 2
 
 
 def test_the_files_of_the_documentation_and_the_examples_are_read(tmp_path, monkeypatch):

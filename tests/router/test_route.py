@@ -158,6 +158,26 @@ def test_keys_hold_for_the_router_too(tmp_path):
         assert router.web("POST", "/v1/route", json={"text": "hello"}, headers=headers).status_code == 200
 
 
+def test_without_examples_every_arm_is_tried_and_thumbs_teach(tmp_path):
+    with running(tmp_path, {"name": "shop", "arms": {"a": None, "b": None, "c": None}}) as router:
+        first = router.route("where is my parcel")
+        assert first["because"] == []
+        assert first["words"].endswith("so it is tried")
+        assert {first["arm"]} | {router.route(f"text {i}")["arm"] for i in range(2)} == {"a", "b", "c"}
+        router.feedback(id=first["id"], rating="up")
+        again = router.route("where is my parcel")
+        assert again["arm"] == first["arm"]
+        assert again["words"].startswith(f"sent to {first['arm']} because of this one: “where is my parcel”")
+
+
+def test_random_choices_have_their_probability(tmp_path):
+    with running(tmp_path, shop(explore=0.3)) as router:
+        made = [router.route("I want my money back") for _ in range(20)]
+    for answer in made:
+        assert answer["propensity"] == pytest.approx(0.8 if answer["arm"] == "refunds" else 0.1)
+    assert len({answer["arm"] for answer in made}) > 1
+
+
 # Restarts, and files that change.
 
 
