@@ -55,6 +55,9 @@ SLOW_TESTS = (
     "experiments/test_reproduce.py",  # the report on the whole paper
     "features/test_scale.py",  # long runs of every agent
     "kernels/test_compiling.py",  # compiles with an empty cache
+    "router/test_command.py",  # starts and kills routers
+    "router/test_page.py",  # a browser
+    "router/test_readme.py",  # starts routers
     "reports/test_graded.py",  # runs experiments
     "reports/test_page.py",  # runs an experiment and draws its figures
     "service/test_client_restart.py",  # starts and kills servers

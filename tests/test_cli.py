@@ -301,7 +301,8 @@ def test_bad_input_is_one_line_and_exit_code_2(case, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["demo"], ["run"], ["datasets"], ["datasets", "list"], ["datasets", "fetch"], ["datasets", "info"]]
+    "command",
+    [[], ["demo"], ["run"], ["route"], ["datasets"], ["datasets", "list"], ["datasets", "fetch"], ["datasets", "info"]],
 )
 def test_help_has_an_example(command, tmp_path):
     result = taciturn(tmp_path, *command, "--help")

@@ -26,6 +26,8 @@ from taciturn.service.core.operations import (
     DecideRequest,
     Delete,
     Import,
+    Label,
+    LabelledRow,
     RetireArm,
     Reward,
     RewardBatch,
@@ -437,6 +439,7 @@ def test_every_operation_is_decoded_as_it_was_encoded():
         Reward(3, None),
         Withdraw(2),
         AddArm("z"),
+        Label([LabelledRow({"note": "late"}, "a")]),
     ]
     ops += [RewardBatch([Reward(3, 1.0)]), TrainPending(4), RetireArm(4), Import(b"\0\xff", 16, 1e9), Delete()]
     assert {type(given) for given in ops} == set(OPERATIONS.values())

@@ -186,6 +186,14 @@ class BaseAgent(Displayed, ABC):
         return tuple(name for name, active in zip(self._arm_names, self._policy.active, strict=True) if active)
 
     @property
+    def times_chosen(self) -> tuple[int, ...]:
+        """How often each arm was chosen, in the order of `arm_names`, without decisions that were withdrawn.
+
+        An arm that was added later begins with as many as the least chosen had then.
+        """
+        return tuple(self._policy.times_chosen.data.tolist())
+
+    @property
     def n_features(self) -> int:
         """How many features the contexts have so far; 0 before the first."""
         return self._intake.reader.n_features or 0

@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 from taciturn import __version__
-from taciturn.cli import bakeoff, datasets, mcp, paper, run, serve
+from taciturn.cli import bakeoff, datasets, mcp, paper, route, run, serve
 from taciturn.cli.shared import fail, out
 from taciturn.errors import TaciturnError, how_to_install
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, which typer returns in place of raising `KeyboardInterrupt`."""
+
+EXTRAS = {"matplotlib": "plot", "psycopg": "postgres", "yaml": "route"}
+"""The extra that installs a package that a command did not find; for all others it is serve."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,7 +23,7 @@ app = typer.Typer(
     help="Contextual bandits whose reward often never comes.",
     epilog="Example: taciturn demo",
 )
-for commands in (run.app, paper.app, bakeoff.app, serve.app, mcp.app):
+for commands in (run.app, paper.app, bakeoff.app, serve.app, route.app, mcp.app):
     app.add_typer(commands)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(serve.keys, name="keys")
@@ -52,7 +55,7 @@ def run_command() -> None:
             raise SystemExit(2) from None
         fail(message)
     except ModuleNotFoundError as error:
-        extra = "plot" if error.name == "matplotlib" else "postgres" if error.name == "psycopg" else "serve"
+        extra = EXTRAS.get(error.name or "", "serve")
         fail(f"this needs {error.name}, which is not installed; {how_to_install(extra)} installs it")
     except (TaciturnError, ImportError, OSError) as error:
         fail(error)

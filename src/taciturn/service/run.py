@@ -14,6 +14,7 @@ from taciturn.service.api.access import AccessLog
 from taciturn.service.api.asgi import App, Resource
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.local import create_app
+from taciturn.service.api.routes import Extension
 from taciturn.service.config import Settings
 from taciturn.service.core.limits import Limits
 from taciturn.service.core.schema1 import upgrade
@@ -83,11 +84,13 @@ def opened_app(
     background: bool = False,
     snapshots_at: str | None = None,
     tracer: Any = None,
+    extend: Callable[[Service, Keyring], Extension] | None = None,
 ) -> Iterator[tuple[App, Service]]:
     """Open the application and service of a journal, with the page; snapshots are in the data folder, or where it says.
 
     With `background` it can be served at once, and restores its agents meanwhile. With a `tracer` of OpenTelemetry
-    requests have spans. Closing drains the queues; if the service has stopped for good, the reason is raised then.
+    requests have spans; `extend` returns more routes. Closing drains the queues; if the service has stopped for good,
+    the reason is raised then.
     """
     new_service, wrap = (Service, None) if tracer is None else _traced(tracer)
     keyring = Keyring(journal.keys())
@@ -107,7 +110,10 @@ def opened_app(
     with closing(service):
         journal.watch(keyring.replace, snapshots, service.stop_for_good)
         journal_bytes = None if files is None else lambda: sum(file.stat().st_size for file in files if file.exists())
-        app = create_app(service, keyring, limits, access=access, journal_bytes=journal_bytes, wrap=wrap)
+        extension = None if extend is None else extend(service, keyring)
+        app = create_app(
+            service, keyring, limits, access=access, journal_bytes=journal_bytes, extension=extension, wrap=wrap
+        )
         add_page(app, service, keyring)
         yield app, service
         service.check()

@@ -7,7 +7,8 @@ same headers, and errors in the same form.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from taciturn.service.api.bodies import Budget, Disconnected, Receive, Share, re
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
-from taciturn.service.api.routes import JSON, Endpoint, Handler, Handlers, endpoints
+from taciturn.service.api.routes import JSON, Endpoint, Extension, Handler, Handlers, endpoints
 from taciturn.service.core.limits import Limits
 
 Scope = MutableMapping[str, Any]
@@ -225,6 +226,7 @@ def build_app(
     metrics: Metrics,
     budget: Budget,
     access: AccessLog | None = None,
+    extension: Extension | None = None,
     wrap: Callable[[str, Resource], Any] | None = None,
 ) -> App:
     """Build the application of some handlers; other routes can be added before it is served.
@@ -236,31 +238,45 @@ def build_app(
         metrics: gets the duration of each request.
         budget: of the memory that large requests take.
         access: gets a line for each request; None for no lines.
+        extension: more routes, which are described with these; None for no more.
         wrap: returns what is called in place of the resource of a path; None for the resources themselves.
     """
-    app = App()
+    extension = extension or Extension()
+    app = App(lifespan=_closing(extension))
     app.handlers = handlers
     app.router.redirect_slashes = False
-    table = endpoints(handlers, limits)
+    table = [*endpoints(handlers, limits), *extension.endpoints]
+    document = openapi.document(table, limits, keyed=keyring.required, schemas=extension.schemas)
     paths: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in [*table, *_documents(table, limits, keyed=keyring.required)]:
+    for endpoint in [*table, *_documents(table, document)]:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     resources = {path: Resource(methods, keyring, limits, metrics, budget, access) for path, methods in paths.items()}
     routes = [Route(path, resource if wrap is None else wrap(path, resource)) for path, resource in resources.items()]
-    app.router.routes.extend(routes)
+    app.router.routes.extend([*routes, *extension.pages])
     app.front = Front(app.inner, routes=routes, keyring=keyring, access=access)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _any_error)
     return app
 
 
-def _documents(table: list[Endpoint], limits: Limits, *, keyed: bool) -> list[Endpoint]:
-    """The routes that describe those of a table: as OpenAPI, and as a page."""
-    document = msgspec.json.encode(openapi.document(table, limits, keyed=keyed))
+def _closing(extension: Extension) -> Callable[[App], AbstractAsyncContextManager[None]]:
+    """The life of an application, at whose end the extension is closed."""
+
+    @asynccontextmanager
+    async def life(_: App) -> AsyncIterator[None]:
+        yield
+        if extension.close is not None:
+            await extension.close()
+
+    return life
+
+
+def _documents(table: list[Endpoint], document: dict[str, Any]) -> list[Endpoint]:
+    """The routes that describe those of a table: as an OpenAPI document, and as a page."""
     return [
         Endpoint(method="GET", path=path, name=name, about="", scope=None, gives=(media, {}), handle=_fixed(content))
         for name, path, content, media in (
-            ("openapi", "/openapi.json", document, JSON),
+            ("openapi", "/openapi.json", msgspec.json.encode(document), JSON),
             ("docs", "/docs", openapi.page(table), "text/html; charset=utf-8"),
         )
     ]

@@ -11,7 +11,7 @@ from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics, service_metrics
 from taciturn.service.api.problems import Problem
 from taciturn.service.api.readiness import Readiness
-from taciturn.service.api.routes import decision_id
+from taciturn.service.api.routes import Extension, decision_id
 from taciturn.service.api.schemas import (
     decode_add_arm,
     decode_create,
@@ -43,6 +43,7 @@ def create_app(
     *,
     access: AccessLog | None = None,
     journal_bytes: Callable[[], int] | None = None,
+    extension: Extension | None = None,
     wrap: Callable[[str, Resource], Any] | None = None,
 ) -> App:
     """Create the application of a service of this process; other routes can be added before it is served.
@@ -53,6 +54,7 @@ def create_app(
         limits: None for those of the service.
         access: gets a line for each request; None for no lines.
         journal_bytes: the size of the journal, for the metrics.
+        extension: more routes; None for no more.
         wrap: returns what is called in place of the resource of a path; None for the resources themselves.
     """
     limits = limits or service.limits
@@ -60,7 +62,14 @@ def create_app(
     metrics = service_metrics(service, budget, journal_bytes)
     handlers = Api(service, limits, metrics)
     return build_app(
-        handlers, keyring=keyring or Keyring(), limits=limits, metrics=metrics, budget=budget, access=access, wrap=wrap
+        handlers,
+        keyring=keyring or Keyring(),
+        limits=limits,
+        metrics=metrics,
+        budget=budget,
+        access=access,
+        extension=extension,
+        wrap=wrap,
     )
 
 

@@ -17,7 +17,7 @@ from taciturn.service.core.operations import NAME, AddArm, Create, DecideRequest
 from taciturn.service.core.session import SERVED_METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from taciturn.service.api.routes import Endpoint
     from taciturn.service.core.limits import Limits
@@ -30,13 +30,18 @@ PATH_PARAMETERS: dict[str, Any] = {
 }
 
 
-def document(endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool) -> dict[str, Any]:
-    """The document of a service with these limits, whose routes need a key or not."""
+def document(
+    endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool, schemas: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The document of a service with these limits, whose routes need a key or not; `schemas` are further ones."""
     paths: dict[str, Any] = {}
     for endpoint in endpoints:
         path = endpoint.path.replace(":path", "")
         paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, keyed=keyed)
-    components: dict[str, Any] = {"schemas": _requests(limits) | ANSWERS, "responses": {"Problem": PROBLEM}}
+    components: dict[str, Any] = {
+        "schemas": _requests(limits) | ANSWERS | dict(schemas),
+        "responses": {"Problem": PROBLEM},
+    }
     if keyed:
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     info = {"title": "taciturn", "version": __version__, "description": "Decisions that learn from silence."}

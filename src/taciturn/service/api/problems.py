@@ -56,6 +56,8 @@ TITLES = {
     "internal": "An internal error",
     "set-aside": "The agent cannot be used; an operator must look at it",
     "unavailable": "Not available now; retry later",
+    "upstream-failed": "The server behind an arm did not answer as it should",
+    "upstream-timeout": "The server behind an arm did not answer in time",
 }
 """The kinds of problems by slug."""
 

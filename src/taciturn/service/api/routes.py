@@ -1,9 +1,11 @@
 """The routes of the service: one table that says what each takes, returns and does."""
 
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from starlette.routing import Route
 
 from taciturn.service.api.bodies import FILE_WEIGHT, JSON_WEIGHT
 from taciturn.service.api.problems import Problem
@@ -45,6 +47,19 @@ class Endpoint:
     def weight(self) -> int:
         """Bytes of memory for each byte of the body."""
         return FILE_WEIGHT if self.takes == "file" else JSON_WEIGHT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extension:
+    """More routes for the same application: `endpoints`, the `schemas` of what these take and give, and pages.
+
+    `close` is called when the server stops.
+    """
+
+    endpoints: tuple[Endpoint, ...] = ()
+    pages: tuple[Route, ...] = ()
+    close: Callable[[], Awaitable[None]] | None = None
+    schemas: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Handlers(Protocol):

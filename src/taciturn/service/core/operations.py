@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from taciturn.contracts import Decision
 from taciturn.registry import METHODS
-from taciturn.service.core.contexts import MAX_EXACT, JSONContext
+from taciturn.service.core.contexts import MAX_EXACT, MAX_NAME, JSONContext
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.errors import ValidationError
 from taciturn.service.journal.base import Entry
@@ -53,13 +53,17 @@ class DecideRequest(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Create(Struct, forbid_unknown_fields=True, frozen=True):
-    """Create an agent; in the journal `params` are all that it has, not only those that were given."""
+    """Create an agent; in the journal `params` are all that it has, not only those that were given.
+
+    `remember` names columns of text that are kept as they were given, and shown with explanations.
+    """
 
     name: AgentName
     arms: list[ArmName] | Annotated[int, Meta(ge=2, le=MAX_EXACT)]
     kind: str = "viewucb"
     params: dict[str, Any] = {}
     corrections: bool = True
+    remember: Annotated[list[Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]], Meta(max_length=16)] = []
 
 
 class Answered(Struct, frozen=True):
@@ -121,6 +125,19 @@ class AddArm(Struct, forbid_unknown_fields=True, frozen=True):
     like: ArmName | None = None
 
 
+class LabelledRow(Struct, frozen=True):
+    """A context whose right arm is known."""
+
+    context: JSONContext
+    arm: ArmName
+
+
+class Label(Struct, frozen=True):
+    """Learn from contexts whose right arm is known; those that were labelled so before change nothing."""
+
+    rows: list[LabelledRow]
+
+
 class RetireArm(Struct, frozen=True):
     """Never choose an arm again."""
 
@@ -140,7 +157,7 @@ class Delete(Struct, frozen=True):
     """Delete an agent."""
 
 
-Op = Create | Decide | Reward | RewardBatch | TrainPending | Withdraw | AddArm | RetireArm | Import | Delete
+Op = Create | Decide | Reward | RewardBatch | TrainPending | Withdraw | Label | AddArm | RetireArm | Import | Delete
 
 OPERATIONS: dict[str, type[Op]] = {
     "create": Create,
@@ -149,6 +166,7 @@ OPERATIONS: dict[str, type[Op]] = {
     "rewards": RewardBatch,
     "train": TrainPending,
     "withdraw": Withdraw,
+    "label": Label,
     "add_arm": AddArm,
     "retire_arm": RetireArm,
     "import": Import,

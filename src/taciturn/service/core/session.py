@@ -26,6 +26,7 @@ from taciturn.service.core.operations import (
     DecideRequest,
     Delete,
     Import,
+    Label,
     Op,
     RetireArm,
     Reward,
@@ -33,6 +34,7 @@ from taciturn.service.core.operations import (
     TrainPending,
     Withdraw,
 )
+from taciturn.service.core.remembered import Remembered, label_key
 
 SERVED_METHODS = {name: method for name, method in METHODS.items() if not method.reference}
 """The methods that can be served: those that decide without being told the right arm."""
@@ -45,6 +47,9 @@ SHOWN_COLUMNS = 1_000
 
 MAX_REQUESTS = 10_000
 """How many of an agent's latest requests with an id are remembered, for retries."""
+
+EVICTED = 256
+"""How many evicted decisions there can be before what is remembered of them is forgotten, all at once."""
 
 
 class AnsweredRequest(NamedTuple):
@@ -70,6 +75,7 @@ class Session:
         corrections: bool = True,
         timed: bool = False,
         requests: dict[str, tuple[str, int, int, int]] | None = None,
+        remembered: dict[str, Any] | None = None,
     ) -> None:
         self._agent = agent  # None before it is created, and after it is deleted
         self.kind = kind
@@ -77,6 +83,7 @@ class Session:
         self.timed = timed  # whether decisions carry the time
         known = {} if requests is None else requests
         self.requests = {id: AnsweredRequest(*known[id]) for id in known}  # oldest first
+        self.remembered = Remembered() if remembered is None else Remembered.from_state_dict(remembered)
         self.differing = 0  # replayed decisions for which this version would have chosen another arm
 
     @property
@@ -106,7 +113,10 @@ class Session:
             case TrainPending():
                 return self.agent.train_pending(op.steps)
             case Withdraw():
-                return self.agent.withdraw(op.id)
+                self.agent.withdraw(op.id)
+                self.remembered.forget(op.id)
+            case Label():
+                self._label(op)
             case AddArm():
                 return self._add_arm(op)
             case RetireArm():
@@ -140,7 +150,27 @@ class Session:
             raise
         if request.request_id is not None:
             self._remember(request, next_id, len(decisions))
+        for decision, context in zip(decisions, request.all_contexts, strict=True):
+            self.remembered.add(decision.id, context)
+        self._forget_evicted()
         return decisions
+
+    def _forget_evicted(self) -> None:
+        if len(self.remembered.values) > len(self.agent.decisions) + EVICTED:
+            self.remembered.keep(set(self.agent.decisions))
+
+    def _label(self, op: Label) -> None:
+        """Learn from labelled rows, each once."""
+        new = {label_key(row.context, row.arm): row for row in op.rows}
+        new = {key: row for key, row in new.items() if key not in self.remembered.labels}
+        if not new:
+            return
+        contexts, arms = [parse_context(row.context) for row in new.values()], [row.arm for row in new.values()]
+        ids = self.agent.warm_start(contexts, arms)
+        for id, (key, row) in zip(ids, new.items(), strict=True):
+            self.remembered.labels[key] = id
+            self.remembered.add(id, row.context)
+        self._forget_evicted()
 
     def _remember(self, request: DecideRequest, first_id: int, count: int) -> None:
         n_arms = len(self.agent.arm_names)
@@ -181,6 +211,7 @@ class Session:
         agent.defer_training()
         compile_kernels([op.kind])  # so that its first decision does not wait for them
         self._agent, self.kind, self.corrections = agent, op.kind, op.corrections
+        self.remembered = Remembered(op.remember)
         self.timed = agent.expire_after is not None
 
     def resolved(self, op: Create) -> Create:
@@ -267,6 +298,8 @@ class Session:
         for side in ("supporting", "opposing"):
             parts[side] = [neighbor._asdict() for neighbor in parts[side]]
         shown = {name: parts.pop(name) for name in ("id", "arm", "state", "reward")}
+        if self.remembered.columns:
+            shown["remembered"] = self.remembered.values.get(id, {})
         return shown | {"explanation": parts | {"text": str(found)}}
 
     def health(self) -> dict[str, Any]:
@@ -301,6 +334,7 @@ class Session:
             "corrections": self.corrections,
             "timed": self.timed,
             "requests": {id: tuple(known) for id, known in self.requests.items()},
+            "remembered": self.remembered.state_dict(),
         }
 
     @classmethod

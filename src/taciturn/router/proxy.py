@@ -1,0 +1,188 @@
+"""`POST /v1/chat/completions`: chat completions in the form of OpenAI, answered by the upstream of the chosen arm."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from taciturn.errors import RequestIdReused
+from taciturn.router.desk import Ask, Desk, Routed
+from taciturn.router.upstreams import Answer, Failed, Refused, Upstreams
+from taciturn.service.api.asgi import check_key
+from taciturn.service.api.bodies import JSON_WEIGHT, Budget, Decoder, Disconnected, Share, read_body
+from taciturn.service.api.keys import Keyring
+from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
+from taciturn.service.api.routes import JSON
+from taciturn.service.core.errors import LimitExceeded, ValidationError
+from taciturn.service.core.limits import Limits
+
+log = logging.getLogger("taciturn.router")
+MAX_ROUTED = 8_000
+"""Characters of the last message that the arm is chosen by."""
+
+PLAIN = " !#$&'()*+,/:;=?@[]"
+"""What stays as it is in the name of an arm in a header; other signs are escaped as in addresses."""
+
+SESSION_HEADERS = ("x-taciturn-session", "x-openwebui-chat-id", "x-conversation-id", "x-session-id")
+REQUEST_HEADERS = ("x-taciturn-request", "x-openwebui-message-id")
+"""Headers that name the conversation and the message; the first that is there counts."""
+
+
+class _Part(Struct):
+    type: str = ""
+    text: str | None = None
+
+
+class _Message(Struct):
+    role: str
+    content: str | list[_Part] | None = None
+
+    def words(self) -> str:
+        """The text of the message, without images and the like."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text or "" for part in self.content if part.type == "text")
+        return self.content or ""
+
+
+class _Chat(Struct):
+    messages: list[_Message]
+
+
+_decode_chat = msgspec.json.Decoder(_Chat).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class Proxy:
+    """Answers chat completions.
+
+    Arguments:
+        desk: chooses the arm.
+        upstreams: the connections.
+        keyring: the valid keys of this service; callers send them as they would a key of OpenAI.
+        limits: of requests.
+    """
+
+    def __init__(self, desk: Desk, upstreams: Upstreams, keyring: Keyring, limits: Limits) -> None:
+        self._desk, self._upstreams, self._keyring, self._limits = desk, upstreams, keyring, limits
+        self._budget, self._decode = Budget(limits.in_flight), Decoder().decode
+
+    def route(self) -> Route:
+        """The route."""
+        return Route("/v1/chat/completions", self._answer, methods=["POST"])
+
+    async def _answer(self, request: Request) -> Response:
+        share = Share(self._budget)
+        try:
+            return await self._completed(request, share)
+        except Disconnected:
+            return Response(status_code=499)
+        except Exception as error:  # noqa: BLE001 - every error becomes a problem
+            problem = problem_of(error)
+            headers = {name.decode(): value.decode() for name, value in problem.headers}
+            return Response(problem.body, problem.status, headers, MEDIA_TYPE)
+        finally:
+            share.release()
+
+    async def _completed(self, request: Request, share: Share) -> Response:
+        headers = dict(request.scope["headers"])
+        if self._keyring.required:
+            request.scope["taciturn.key"] = check_key(self._keyring, headers.get(b"authorization", b""), "write")
+        if not self._desk.config.upstreams:
+            raise Problem(404, "unknown-route", "no arm of this router has an upstream; POST /v1/route chooses arms")
+        async with asyncio.timeout(self._limits.seconds):
+            most = self._limits.body
+            body = await read_body(
+                headers, request.receive, content_type=JSON, max_bytes=most, share=share, weight=JSON_WEIGHT
+            )
+        ask = Ask(
+            await self._decode(_last_text, body), _named(request, SESSION_HEADERS), _named(request, REQUEST_HEADERS)
+        )
+        return await self._from_first_that_answers(ask, body)
+
+    async def _from_first_that_answers(self, ask: Ask, body: bytes) -> Response:
+        """The answer of the best arm, or of the next best where its upstream fails."""
+        failure: Failed | None = None
+        while True:
+            try:
+                routed = await self._routed(ask)
+            except LimitExceeded:
+                if failure is None:
+                    raise
+                raise failure.problem from None  # no arm that is left fits the budget
+            try:
+                return await self._forwarded(ask, routed, body)
+            except Failed as error:
+                log.warning("%s", error)
+                await self._desk.withdraw(ask, routed)
+                failure = failure or error
+                ask = ask._replace(without=ask.without | {routed.arm}, request_id=None)
+                left = self._desk.config.upstreams.keys() - ask.without
+                if not self._desk.config.fallback or self._desk.config.observe or not left:
+                    raise failure.problem from None
+
+    async def _routed(self, ask: Ask) -> Routed:
+        async with asyncio.timeout(self._limits.seconds):
+            try:
+                return await self._desk.route(ask)
+            except RequestIdReused:  # front ends ask for a title under the id of the message, too
+                return await self._desk.route(ask._replace(request_id=None))
+
+    async def _forwarded(self, ask: Ask, routed: Routed, body: bytes) -> Response:
+        upstream = self._desk.config.upstreams[routed.arm]
+        answer = await self._upstreams.ask(routed.arm, upstream, _with_model(body, upstream.model))
+        headers = {"x-taciturn-arm": quote(routed.arm, safe=PLAIN)}
+        if isinstance(answer, Refused):
+            await self._desk.withdraw(ask, routed)
+            return Response(answer.body, answer.status, headers, answer.media)
+        headers["x-taciturn-decision"] = str(routed.id)
+        if routed.would is not None:
+            headers["x-taciturn-would"] = quote(routed.would, safe=PLAIN)
+        return _passed_on(answer, headers)
+
+
+def _passed_on(answer: Answer, headers: dict[str, str]) -> Response:
+    if answer.encoding is not None:
+        headers["content-encoding"] = answer.encoding
+    headers["content-type"] = answer.media
+    return StreamingResponse(_logged(answer.pieces), answer.status, headers)
+
+
+async def _logged(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces; where they break off, the connection does too, so that the caller knows."""
+    try:
+        async for piece in pieces:
+            yield piece
+    except Failed as error:
+        log.warning("%s", error)
+        raise
+
+
+def _last_text(body: bytes) -> str:
+    """The text of the user's last message."""
+    chat = _decode_chat(body)
+    last = next((message for message in reversed(chat.messages) if message.role == "user"), None)
+    words = "" if last is None else last.words()
+    if not words.strip():
+        raise ValidationError("there is no message of a user with text, by which an arm could be chosen", "messages")
+    return words[:MAX_ROUTED]
+
+
+def _with_model(body: bytes, model: str | None) -> bytes:
+    """The body with another model, and all else byte for byte."""
+    if model is None:
+        return body
+    fields: dict[str, Any] = _decode_fields(body)
+    return msgspec.json.encode(fields | {"model": model})
+
+
+def _named(request: Request, names: tuple[str, ...]) -> str | None:
+    """The first of these headers that is there and short enough to be an id."""
+    found = (request.headers.get(name, "").strip() for name in names)
+    return next((value for value in found if 0 < len(value) <= 128), None)
