@@ -236,6 +236,8 @@ export interface components {
         /**
          * Create
          * @description Create an agent; in the journal `params` are all that it has, not only those that were given.
+         *
+         *         `remember` names columns of text that are kept as they were given, and shown with explanations.
          */
         Create: {
             name: string;
@@ -251,6 +253,8 @@ export interface components {
             };
             /** @default true */
             corrections: boolean;
+            /** @default [] */
+            remember: string[];
         };
         DecideRequest: components["schemas"]["DecideOne"] | components["schemas"]["DecideSeveral"];
         /**
@@ -400,6 +404,9 @@ export interface components {
             /** @enum {unknown} */
             state: "pending" | "rewarded" | "silent" | "labelled";
             explanation: components["schemas"]["Explanation"];
+            remembered?: {
+                [key: string]: string;
+            };
         };
         Calibration: {
             truths: number;

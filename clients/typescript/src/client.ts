@@ -42,7 +42,7 @@ export class Client {
   /** Create an agent. */
   async create(name: string, given: NewAgent): Promise<Agent> {
     const agent = this.agent(name);
-    const body = { kind: "viewucb" as const, params: {}, corrections: true, ...given, name };
+    const body = { kind: "viewucb" as const, params: {}, corrections: true, remember: [], ...given, name };
     const reply = await this.#connection.send<"create">("POST", "/v1/agents", body);
     const taken = reply.repeated && reply.problem instanceof NameTaken; // perhaps by an earlier attempt
     if (!(taken && isAsAsked(await agent.about(), body))) reply.result();

@@ -96,7 +96,8 @@ ANSWERS: dict[str, Any] = {
             "reward": NUMBER_OR_NULL,
             "state": {"enum": list(STATES)},
             "explanation": reference("Explanation"),
-        }
+        },
+        remembered={"type": "object", "additionalProperties": TEXT},
     ),
     "Calibration": _object({"truths": INTEGER, "brier": NUMBER, "bins": _list(_bin("imputed"))}),
     "AnswerRates": _object(

@@ -31,7 +31,7 @@ PATH_PARAMETERS: dict[str, Any] = {
 
 
 def document(
-    endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool, schemas: Mapping[str, Any]
+    endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool, schemas: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The document of a service with these limits, whose routes need a key or not; `schemas` are further ones."""
     paths: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def document(
         path = endpoint.path.replace(":path", "")
         paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, keyed=keyed)
     components: dict[str, Any] = {
-        "schemas": _requests(limits) | ANSWERS | dict(schemas),
+        "schemas": _requests(limits) | ANSWERS | dict(schemas or {}),
         "responses": {"Problem": PROBLEM},
     }
     if keyed:
