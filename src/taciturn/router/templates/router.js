@@ -23,13 +23,13 @@ function show(answer) {
     list.append(item);
   }
   const buttons = element("p", "", { class: "feedback" });
-  for (const [rating, label, kind] of [["up", "👍 Right", "good"], ["down", "👎 Wrong", "bad"]]) {
+  for (const [rating, label, kind] of [["up", "Thumbs up", "good"], ["down", "Thumbs down", "bad"]]) {
     buttons.append(element("button", label, { type: "button", class: kind, "data-thumb": rating, "data-id": answer.id }));
   }
   const lead = answer.because.length
     ? "Because of:"
     : "No earlier message that is near speaks for an arm yet, so it is tried.";
-  const parts = [element("h3", `${answer.arm}`, { id: "arm" })];
+  const parts = [element("h3", `Sent to ${answer.arm}`, { id: "arm" })];
   if (answer.would) parts.push(element("p", `Observing: ${answer.would} would have been chosen.`));
   const problem = element("p", "", { class: "error", "data-error": "" });
   parts.push(element("p", lead), list, buttons, problem, element("p", "", { class: "hint", id: "outcome" }));
