@@ -44,7 +44,7 @@ SETTINGS = {"scaling": "none"}
 
 RATES = (0.99, 0.95, 0.9, 0.5)
 MOST = RATES[0]
-OTHERS = ("banking77, 20 intents", "debian", "cnae9")
+OTHERS = ("debian", "cnae9", "banking77, 20 intents")
 ANSWERS = {"anybody": (1.0, 1.0), "pleased": (0.5, 1.5), "angry": (1.5, 0.5), "only angry": (2.0, 0.0)}
 """Who answers: by how much a wrong and a right decision are answered more often than the rate of silence says."""
 
@@ -92,13 +92,13 @@ def cases(*, short):
         ]
     for seed in range(FEW):
         banking = functools.partial(Case, "banking77", seed=seed)
+        found += [banking(ROUTER, 3, SHORT, 0.95, who) for who in ("only angry", "pleased", "angry")]
         found += [Case(data, ROUTER, 3, SHORT, rate, "anybody", seed) for data in OTHERS for rate in (MOST, 0.9)]
-        found += [banking(ROUTER, 3, SHORT, 0.95, who) for who in ANSWERS if who != "anybody"]
         found += [banking(method, 3, SHORT, rate, "anybody") for method in ("linucb", "knn") for rate in (MOST, 0.5)]
+        found += [banking(ROUTER, 5, SHORT, rate, "anybody") for rate in RATES]
         found += [banking(ROUTER, 3, LONG, MOST, "anybody")] * (seed > 0)
-    for seed in range(SEEDS):
-        found += [Case("banking77", ROUTER, 5, SHORT, rate, "anybody", seed) for rate in RATES]
-        found += [Case("banking77", ROUTER, 3, SHORT, rate, "anybody", seed) for rate in RATES if seed >= FEW]
+    for seed in range(FEW, SEEDS):
+        found += [Case("banking77", ROUTER, 3, SHORT, rate, "anybody", seed) for rate in RATES]
     return found
 
 

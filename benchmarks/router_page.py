@@ -16,6 +16,7 @@ from scipy import stats
 DOCS = Path(__file__).parent.parent / "docs"
 STORY, RUNS, PICTURE = DOCS / "router-story.md", DOCS / "router-story.json", DOCS / "router-story.png"
 RATES = (0.5, 0.9, 0.95, 0.99)
+THOUSANDS = ((0, 1000), (1000, 2000), (2000, 3000))
 WINDOWS = ((0, 1000), (1000, 3000), (3000, 6000), (6000, 10_000))
 WHO = {
     "anybody": "anybody, whether pleased or not",
@@ -70,7 +71,7 @@ def share(blocks, window):
 def percent(shares):
     """Return a mean over seeds in percent and the half width of its interval of 95 %."""
     values = 100 * np.array(list(shares))
-    if len(values) < 2:
+    if len(values) < 2:  # no interval
         return f"{values.mean():.1f}" if len(values) else ""
     half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     return f"{values.mean():.1f} ± {half:.1f}"
@@ -89,20 +90,25 @@ def table(head, rows):
 
 def accuracy(runs, examples):
     """The router and the others at the four rates, over all messages and over the last third."""
-    whole, last = (0, SHORT), (SHORT * 2 // 3, SHORT)
-    rows = [["thumbs in 3000 messages", *[thumbs(runs, silent=rate, examples=examples) for rate in RATES]]]
-    for window, label in ((whole, ""), (last, ", last 1000")):
-        rows.append(
-            [f"**router**{label}", *[percent(runs.right(window, silent=r, examples=examples).values()) for r in RATES]]
-        )
+    of = {rate: {"silent": rate, "examples": examples} for rate in RATES}
+    rows = [["runs", *[str(len(runs.of(**of[rate]))) for rate in RATES]]]
+    rows += [["thumbs in 3000 messages", *[thumbs(runs, **of[rate]) for rate in RATES]]]
+    for window, label in (((0, SHORT), ""), ((SHORT * 2 // 3, SHORT), ", last 1000")):
+        ours = [runs.right(window, **of[rate]) for rate in RATES]
         static, name = runs.static(window, examples=examples)
-        rows.append([f"static{label} ({name})", *[percent(static.values())] * len(RATES)])
-        differences = [difference(runs.right(window, silent=r, examples=examples), static) for r in RATES]
-        rows.append([f"difference{label}", *differences])
+        rows.append([f"**router**{label}", *[percent(one.values()) for one in ours]])
+        rows.append([f"static{label} ({name})", *[percent(static[seed] for seed in one) for one in ours]])
+        rows.append([f"difference{label}", *[difference(one, static) for one in ours]])
     for method in ("linucb", "knn"):
-        shares = [percent(runs.right(whole, method, silent=rate, examples=examples).values()) for rate in RATES]
+        shares = [percent(runs.right((0, SHORT), method, **of[rate]).values()) for rate in RATES]
         rows += [[f"`{method}`", *shares]] if any(shares) else []
-    return table([f"{examples} examples a queue, silent", *[f"{rate:.0%}".replace("%", " %") for rate in RATES]], rows)
+    return table([f"{examples} examples a queue, silent", *[shown(rate) for rate in RATES]], rows)
+
+
+def five(runs):
+    """The same with five examples, where that was measured."""
+    known = runs.of(silent=RATES[0], examples=5)
+    return f"With five examples a queue:\n\n{accuracy(runs, 5)}" if known else ""
 
 
 def thumbs(runs, upto=SHORT, **setting):
@@ -113,53 +119,49 @@ def thumbs(runs, upto=SHORT, **setting):
 
 def buys(runs):
     """What one thumb in a hundred messages is worth after so many of them."""
-    rows = []
+    rows, long = [], {"silent": 0.99, "messages": LONG}
     for window in WINDOWS:
-        ours, (static, _) = runs.right(window, silent=0.99, messages=LONG), runs.static(window)
-        seen = thumbs(runs, window[1], silent=0.99, messages=LONG)
-        own = {seed: static[seed] for seed in ours}
+        ours, (static, _) = runs.right(window, **long), runs.static(window)
+        shares = percent(ours.values()), percent(static[seed] for seed in ours)
         rows.append(
-            [
-                f"{window[0] + 1} to {window[1]}",
-                seen,
-                percent(ours.values()),
-                percent(own.values()),
-                difference(ours, static),
-            ]
+            [f"{window[0] + 1} to {window[1]}", thumbs(runs, window[1], **long), *shares, difference(ours, static)]
         )
-    return table(["messages", "thumbs by then", "router", "static", "difference"], rows)
+    count = len(runs.of(**long))
+    return table(
+        [f"messages ({count} run{'s' * (count > 1)})", "thumbs by then", "router", "static", "difference"], rows
+    )
 
 
 def pays(runs):
-    """From which message, and which number of thumbs, on the router is better in every block of 500 messages."""
+    """How far the router is ahead in each thousand of the first messages, and how many thumbs had come by its end."""
     rows = []
     for rate in RATES:
-        longest = LONG if rate == 0.99 else SHORT
-        windows = [(first, first + 2 * BLOCK) for first in range(0, longest, 2 * BLOCK)]
-        gains = []
-        for window in windows:
-            ours, (static, _) = runs.right(window, silent=rate, messages=longest), runs.static(window)
-            gains.append(np.mean([ours[seed] - static[seed] for seed in ours]))
-        behind = [place for place, gain in enumerate(gains) if gain <= 0]
-        first = behind[-1] + 1 if behind else 0
-        if first == len(gains):
-            rows.append([f"{rate:.0%}".replace("%", " %"), f"not within {longest}", ""])
-        else:
-            since = first * 2 * BLOCK
-            rows.append([f"{rate:.0%}".replace("%", " %"), str(since), f"{since * (1 - rate):.0f}"])
-    return table(["silent", "ahead from message", "thumbs by then"], rows)
+        cells = []
+        for window in THOUSANDS:
+            gain = difference(runs.right(window, silent=rate), runs.static(window)[0])
+            cells.append(f"{gain} ({thumbs(runs, window[1], silent=rate)})")
+        rows.append([shown(rate), *cells])
+    return table(["silent", *[f"messages {first + 1} to {last}" for first, last in THOUSANDS]], rows)
+
+
+def shown(rate):
+    return f"{100 * rate:.0f} %"
 
 
 def who(runs):
-    """At 95 % silence, by who answers."""
+    """At 95 % silence, by who answers; of the seeds that all have."""
+    of = {answers: runs.of(silent=0.95, answers=answers) for answers in WHO}
+    shared = set.intersection(*[set(found) for found in of.values()])
+    if not shared:
+        return ""
     rows = []
-    for answers, name in WHO.items():
-        found = runs.of(silent=0.95, answers=answers)
-        counts = [f"{np.mean([one[kind] for one in found.values()]):.0f}" for kind in ("up", "down")]
-        windows = (0, SHORT), (SHORT * 2 // 3, SHORT)
-        few = [{s: v for s, v in runs.right(w, silent=0.95, answers=answers).items() if s < 3} for w in windows]
-        rows.append([name, *counts, *[percent(shares.values()) for shares in few]])
-    return table(["who answers", "thumbs up", "thumbs down", "router", "last 1000"], rows)
+    for answers, found in of.items():
+        counts = [f"{np.mean([found[seed][kind] for seed in shared]):.0f}" for kind in ("up", "down")]
+        blocks = [found[seed]["right"] for seed in shared]
+        shares = [percent(share(one, window) for one in blocks) for window in ((0, SHORT), THOUSANDS[-1])]
+        rows.append([WHO[answers], *counts, *shares])
+    head = f"who answers ({len(shared)} run{'s' * (len(shared) > 1)} each)"
+    return table([head, "thumbs up", "thumbs down", "router", "last 1000"], rows)
 
 
 def others(runs):
@@ -174,7 +176,17 @@ def others(runs):
         ours = [runs.right(window, data=data, silent=rate) for rate in (0.9, 0.99)]
         own = {seed: static[seed] for seed in ours[0]}
         rows.append([NAMES[data], str(count), percent(own.values()), *[percent(one.values()) for one in ours]])
-    return table(["", "messages", "static", "router, 90 % silent", "router, 99 % silent"], rows)
+    head = ["", "messages", "static", "router, 90 % silent", "router, 99 % silent"]
+    return table(head, rows) if rows else ""
+
+
+def examples(runs):
+    """What two further examples an arm are worth to the classifier that never learns."""
+    three, five = (np.mean(list(runs.static((0, LONG), examples=count)[0].values())) for count in (3, 5))
+    three, five = f"{100 * three:.1f} %", f"{100 * five:.1f} %"
+    return (
+        f"The static classifier is right on {three} of the messages with three examples a queue, on {five} with five."
+    )
 
 
 def speed(runs):
@@ -186,8 +198,9 @@ def speed(runs):
 
 BLOCKS = {
     "three": lambda runs: accuracy(runs, 3),
-    "five": lambda runs: accuracy(runs, 5),
+    "five": five,
     "buys": buys,
+    "examples": examples,
     "pays": pays,
     "who": who,
     "others": others,
@@ -202,12 +215,14 @@ def filled(page, runs):
         if not marks.search(page):
             raise SystemExit(f"{STORY.name} has no block {name}")
         text = written(runs)
-        page = marks.sub(lambda found, text=text: f"{found[1]}\n{text}\n\n{found[2]}", page)
+        page = marks.sub(
+            lambda found, text=text: f"{found[1]}\n{text}\n\n{found[2]}" if text else found[1] + found[2], page
+        )
     return page
 
 
 def draw(runs, target):
-    """Draw the share of right decisions by message for each rate, with the classifier that never learns."""
+    """Draw by how much the router is ahead of the classifier that never learns, seed by seed, for each rate."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -215,27 +230,25 @@ def draw(runs, target):
 
     figure, axes = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
     colors = plt.get_cmap("viridis")(np.linspace(0.0, 0.8, len(RATES)))
+    windows = [(first, first + 2 * BLOCK) for first in range(0, SHORT, 2 * BLOCK)]
+    middle = [np.mean(window) for window in windows]
     for rate, color in zip(RATES, colors, strict=True):
-        longest = LONG if rate == 0.99 else SHORT
-        seeds = runs.of(silent=rate, messages=longest)
-        every = 500 if longest == SHORT else 1000
-        windows = [(first, first + every) for first in range(0, longest, every)]
-        shares = 100 * np.array([[share(one["right"], window) for window in windows] for one in seeds.values()])
-        middle = [np.mean(window) for window in windows]
-        label = f"router, {1 - rate:.0%} of messages get a thumb"
-        axes.plot(middle, shares.mean(axis=0), marker="o", markersize=3, color=color, label=label)
-        axes.fill_between(middle, shares.min(axis=0), shares.max(axis=0), color=color, alpha=0.18, linewidth=0)
-    static, name = runs.static((0, LONG))
-    level = 100 * np.array(list(static.values()))
-    axes.axhline(level.mean(), color="#b33", linestyle="--", label=f"static {name}, never learns")
-    axes.axhspan(level.min(), level.max(), color="#b33", alpha=0.1, linewidth=0)
+        pairs = [(runs.right(window, silent=rate), runs.static(window)[0]) for window in windows]
+        gains = 100 * np.array([[ours[seed] - theirs[seed] for seed in sorted(ours)] for ours, theirs in pairs])
+        label = f"{100 * (1 - rate):.0f} % of messages get a thumb"
+        axes.plot(middle, gains.mean(axis=1), marker="o", markersize=3, color=color, label=label)
+        axes.fill_between(middle, gains.min(axis=1), gains.max(axis=1), color=color, alpha=0.18, linewidth=0)
+    static, name = runs.static((0, SHORT))
+    level = 100 * np.mean(list(static.values()))
+    axes.axhline(0, color="#b33", linestyle="--", label=f"static {name}: {level:.0f} % right")
     axes.set_xlabel("messages so far")
-    axes.set_ylabel("sent to the right queue, %")
-    axes.set_title("77 queues, three examples each; bands are the range over seeds", fontsize=10)
-    axes.set_xlim(0, LONG)
+    axes.set_ylabel("points ahead of the static classifier")
+    axes.set_title("77 queues, three examples each; bands are the range over runs", fontsize=10)
+    axes.set_xlim(0, SHORT)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="upper left")
     figure.savefig(target, dpi=110, metadata={"Software": None})
+    plt.close(figure)
 
 
 def main():
