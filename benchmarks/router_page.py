@@ -150,10 +150,8 @@ def shown(rate):
 
 def who(runs):
     """At 95 % silence, by who answers; of the seeds that all have."""
-    of = {answers: runs.of(silent=0.95, answers=answers) for answers in WHO}
-    shared = set.intersection(*[set(found) for found in of.values()])
-    if not shared:
-        return ""
+    of = {answers: found for answers in WHO if (found := runs.of(silent=0.95, answers=answers))}
+    shared = set.intersection(*map(set, of.values()))
     rows = []
     for answers, found in of.items():
         counts = [f"{np.mean([found[seed][kind] for seed in shared]):.0f}" for kind in ("up", "down")]
