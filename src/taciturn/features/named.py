@@ -241,7 +241,9 @@ class NamedReading:
         With an embedding, its vector.
         """
         if self._reader.features.embed is not None:
-            self._add_vector(name, self._reader.embed([str(value)])[0].tolist())
+            vector = self._reader.embed([str(value)])[0].tolist()
+            if not self._add_known_embedding(name, vector):
+                self._add_vector(name, vector)
             return
         weights: dict[int, float] = {}
         names, frequency, n_texts = self._names, self._reader.frequency, 1 + self._reader.n_texts
@@ -258,6 +260,19 @@ class NamedReading:
             entries[column] = entries.get(column, 0.0) + weight / length
         self._terms.update(weights)
         self._count += len(weights)
+
+    def _add_known_embedding(self, name: Hashable, vector: list[float]) -> bool:
+        """Add finite numbers that all have their columns, in a quarter of the time; or nothing, and return False."""
+        names, entries, is_number = self._names, self._entries, self._reader.is_number
+        features = [f"{name}[{position}]" for position in range(len(vector))]
+        columns = [names[feature] for feature in features if feature in names]
+        if len(columns) < len(vector) or f"{name}[{len(vector)}]" in names:
+            return False
+        if any(is_number[column] or column in entries for column in columns):
+            return False
+        entries.update((column, 0.0 + number) for column, number in zip(columns, vector, strict=True))
+        self._count += len(vector)
+        return True
 
     def _add_date(self, name: Hashable, value: Any) -> None:
         """Days since 1970 as a number, the weekday, and the times of the day and of the year as points on a circle."""
