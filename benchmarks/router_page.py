@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 
 import numpy as np
-from router import BLOCK, LONG, OTHERS, ROUTER, SHORT, STATIC, Case
 from scipy import stats
+
+from router import BLOCK, LONG, OTHERS, ROUTER, SHORT, STATIC, Case
 
 DOCS = Path(__file__).parent.parent / "docs"
 STORY, RUNS, PICTURE = DOCS / "router-story.md", DOCS / "router-story.json", DOCS / "router-story.png"

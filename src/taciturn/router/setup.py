@@ -66,7 +66,8 @@ def _params(config: RouterConfig) -> dict[str, Any]:
 
 def _creation(config: RouterConfig) -> Create:
     features = {"text": ["text"], "ignore": ["session"], "embed": "wordllama"}
-    params: dict[str, Any] = dict(_params(config).values()) | {"features": features}
+    scaling = {"scaling": "none"}  # the only column is an embedding, whose length is 1
+    params: dict[str, Any] = dict(_params(config).values()) | scaling | {"features": features}
     return Create(config.name, [arm.name for arm in config.arms], params=params, remember=REMEMBERED)
 
 
