@@ -11,11 +11,16 @@ BIN := $(VENV)/bin
 TESTING := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python
 PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 
-.PHONY: demo check test faults lint kernels bench clean
+.PHONY: demo docs check test faults lint kernels bench clean
 
 # Bytecode is written even where the environment forbids it: without it, imports alone take seconds.
 demo: $(VENV)/plot.done
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/taciturn demo
+
+# The documentation as a site in site/, in under a minute: from docs/, docstrings and notebooks, with pictures of the
+# service where there is chromium. Only the installation needs a network.
+docs: $(VENV)/docs.done
+	env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=tools $(BIN)/python -m docsite
 
 # Before every commit, in about four minutes: everything but the tests that tests/conftest.py marks as slow.
 check: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done lint
