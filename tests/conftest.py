@@ -43,6 +43,7 @@ SLOW_TESTS = (
     "adapters/test_program.py",  # starts programs
     "datasets/test_fetch.py",  # starts pip
     "docs/test_pages.py::test_the_code_of_a_page",  # all code of the documentation; runs experiments
+    "docs/test_pictures.py::test_pictures_are_taken",  # starts a service and a browser
     "docs/test_site.py::test_a_warning_fails_the_build",  # builds a site
     "experiments/test_axes.py",  # runs experiments with every method
     "experiments/test_runner.py",  # runs experiments
@@ -77,7 +78,7 @@ SLOW_FIXTURES = (
     "real",  # data sets
     "real_folder",
     "s3",  # a server
-    "site",  # of the documentation, which is built
+    "built_site",  # of the documentation
     "repeats",  # thousands of logs, of which the estimators' averages are taken
 )
 

@@ -54,7 +54,7 @@ def blocks(text):
 
 
 def check_mentioned(text):
-    """Fail where the text mentions a subcommand or flag of taciturn that there is not; its arguments may be left out."""
+    """Fail where the text mentions a subcommand or flag of taciturn that there is not; arguments may be left out."""
     for command in re.findall(r"`taciturn ([a-z][^`\n>]*)", FENCE.sub("", text)):
         try:
             parse_command([word for word in shlex.split(command) if word != "…"])

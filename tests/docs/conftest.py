@@ -14,7 +14,7 @@ from docs_kit import HOME, TOOLS
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
+def built_site(tmp_path_factory):
     """The folder of the built site. It has the pictures of docs/; that they can be taken anew is a test of its own."""
     folder = tmp_path_factory.mktemp("site") / "site"
     built = subprocess.run(
@@ -30,9 +30,9 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(site):
+def address(built_site):
     """Where the site is served."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=site))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=built_site))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"

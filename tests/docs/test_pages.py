@@ -129,8 +129,10 @@ def production_is_followed(reader):
     assert account[0].startswith("decision 0 is rewarded: ")
 
 
-def your_own_is_followed(reader):
-    assert Path("counts.sh").read_text(encoding="utf-8") == (HOME / "examples" / "counts.sh").read_text(encoding="utf-8")
+def your_own_is_followed(_):
+    assert Path("counts.sh").read_text(encoding="utf-8") == (HOME / "examples" / "counts.sh").read_text(
+        encoding="utf-8"
+    )
     runs = list(read_runs(Path("results")))
     assert {record.dataset for record in runs} == {"mine", "digits"}
     assert {"prototypes:Prototypes", "command:sh counts.sh"} <= {record.method for record in runs}

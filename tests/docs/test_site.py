@@ -14,18 +14,22 @@ from docsite import check, docstrings, layout, links, llms, staging
 from taciturn import client, errors, ope
 
 
-def test_every_public_name_and_member_is_in_the_reference(site):
-    ids = {id for page in (site / "api").glob("*.html") for id in check.read(page).ids}
+def test_every_public_name_and_member_is_in_the_reference(built_site):
+    ids = {id for page in (built_site / "api").glob("*.html") for id in check.read(page).ids}
     names = {f"taciturn.{name}": getattr(taciturn, name) for name in taciturn.__all__}
     names |= {f"taciturn.client.{name}": getattr(client, name) for name in client.__all__ if name != "Client"}
     for module in (ope, errors):
-        kinds = {name: thing for name, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__}
+        kinds = {
+            name: thing for name, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__
+        }
         names |= {f"{module.__name__}.{name}": thing for name, thing in kinds.items() if public(name)}
     del names["taciturn.errors.how_to_install"]  # for messages
     missing = {name for name in names if name not in ids and f"module-{name}" not in ids}
     for name, kind in names.items():
         if inspect.isclass(kind) and not issubclass(kind, Exception):
-            missing |= {f"{name}.{member}" for member in members(kind)} - {f"{name}.{member}" for member in shown(name, ids)}
+            missing |= {f"{name}.{member}" for member in members(kind)} - {
+                f"{name}.{member}" for member in shown(name, ids)
+            }
     assert missing == set()
 
 
@@ -35,7 +39,9 @@ def public(name):
 
 def members(kind):
     """The public methods and properties of a class that it has of taciturn; parameters are in its docstring."""
-    found = {name: getattr(kind, name, None) for base in kind.__mro__ if ours(base) for name in vars(base) if public(name)}
+    found = {
+        name: getattr(kind, name, None) for base in kind.__mro__ if ours(base) for name in vars(base) if public(name)
+    }
     return {name for name, thing in found.items() if inspect.isroutine(thing) or isinstance(thing, property)}
 
 
@@ -51,33 +57,33 @@ def shown(name, ids):
     return {id.rpartition(".")[2] for id in ids if id.rpartition(".")[0] in places}
 
 
-def test_every_page_notebook_and_linked_file_is_a_page(site):
+def test_every_page_notebook_and_linked_file_is_a_page(built_site):
     sources = [path.relative_to(HOME) for path in (*PAGES, *HOME.glob("*.md"), *HOME.glob("examples/**/*.ipynb"))]
     places = {layout.place_of(PurePosixPath(source)).with_suffix(".html") for source in sources}
-    assert all((site / place).exists() for place in places)
-    front = check.read(site / "index.html").links
+    assert all((built_site / place).exists() for place in places)
+    front = check.read(built_site / "index.html").links
     assert places - {PurePosixPath("index.html")} <= {PurePosixPath(link) for link in front}
-    assert (site / "files" / "deploy" / "compose.yaml.html").exists()
+    assert (built_site / "files" / "deploy" / "compose.yaml.html").exists()
 
 
-def test_links_lead_somewhere_and_nothing_is_loaded_from_other_hosts(site):
-    assert check.problems(site) == []
+def test_links_lead_somewhere_and_nothing_is_loaded_from_other_hosts(built_site):
+    assert check.problems(built_site) == []
 
 
-def test_formulas_are_mathml(site):
-    text = (site / "viewucb.html").read_text(encoding="utf-8")
+def test_formulas_are_mathml(built_site):
+    text = (built_site / "viewucb.html").read_text(encoding="utf-8")
     assert text.count("<math") > 20
     assert "\\operatorname" not in text
 
 
-def test_llms_txt_lists_every_page_with_its_first_sentence(site):
-    lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+def test_llms_txt_lists_every_page_with_its_first_sentence(built_site):
+    lines = (built_site / "llms.txt").read_text(encoding="utf-8").splitlines()
     entries = dict(re.findall(r"^- \[.*?\]\((.*?)\): (.+)", "\n".join(lines), re.MULTILINE))
-    assert all((site / place).exists() for place in entries)
+    assert all((built_site / place).exists() for place in entries)
     listed = {f"_sources/{page.name}.txt" for page in PAGES if page.parent.name == "docs"} - {"_sources/index.md.txt"}
     assert listed <= set(entries)
     assert entries["_sources/embeddings.md.txt"].startswith("Hashed words know that two texts share a word.")
-    assert "# Start here" in (site / "llms-full.txt").read_text(encoding="utf-8")
+    assert "# Start here" in (built_site / "llms-full.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

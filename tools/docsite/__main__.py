@@ -41,15 +41,15 @@ def _build(folder: Path, chosen: argparse.Namespace) -> int:
     try:
         staging = Staging(chosen.home, sources)
         staging.write()
-    except (BrokenLink, Undocumented) as problem:
-        print(f"docsite: {problem}", file=sys.stderr)
+    except (BrokenLink, Undocumented) as error:
+        print(f"docsite: {error}", file=sys.stderr)
         return 1
     if not chosen.stored_pictures:
         print(pictures.take(sources))
     if chosen.store_pictures:
         pictures.store(sources, chosen.home / "docs")
     settings = str(Path(__file__).parent)
-    # Warnings are errors, and all are shown. The doctrees are beside the sources: what is built depends on nothing else.
+    # Warnings are errors, and all are shown. Nothing is kept of earlier builds.
     options = ["-W", "--keep-going", "-q", "-E", "-b", "html", "-c", settings, "-d", str(folder / "doctrees")]
     if build_main([*options, str(sources), str(chosen.out)]):
         return 1

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "object": "data",
-          "embed": "src", "link": "href", "use": "href", "image": "href"}  # fmt: skip
+LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src",
+          "embed": "src", "object": "data", "link": "href", "use": "href", "image": "href"}  # fmt: skip
 """What a browser loads by itself, by tag; of links, those of `RELATIONS`."""
 RELATIONS = {"stylesheet", "icon", "preload", "modulepreload", "manifest", "apple-touch-icon"}
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?\s*(?:https?:)?//""")

@@ -13,7 +13,7 @@ from docsite.reference import MOCKED  # noqa: E402 - needs the path
 project = "taciturn"
 html_title = "taciturn"
 version = release = taciturn.__version__
-copyright = "the authors of taciturn"  # noqa: A001 - Sphinx calls it so
+copyright = "the authors of taciturn"
 language = "en"
 
 extensions = [
@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "docsite.mathml",
+    "docsite.accessible",
 ]
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath", "html_image"]

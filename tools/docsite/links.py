@@ -9,7 +9,9 @@ FENCED = re.compile(r"(^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)[ \t]*$)", re.MULTIL
 TARGET = re.compile(r"""(?P<before>\]\(|<img src=")(?P<path>[^\s)"#]+)(?P<anchor>\#[^\s)"]*)?(?P<after>[)"])""")
 
 
-def relink(text: str, source: PurePosixPath, place: PurePosixPath, moved: Callable[[PurePosixPath], PurePosixPath]) -> str:
+def relink(
+    text: str, source: PurePosixPath, place: PurePosixPath, moved: Callable[[PurePosixPath], PurePosixPath]
+) -> str:
     """Return the text of `source` with its relative links as they are from `place`.
 
     `moved` returns where a file of the repository is in the site. Code and addresses of other hosts stay.

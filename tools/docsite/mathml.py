@@ -4,6 +4,7 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util import logging
+from sphinx.writers.html5 import HTML5Translator
 
 logger = logging.getLogger(__name__)
 
@@ -17,12 +18,12 @@ def _mathml(node: nodes.Element, display: str) -> str:
     return markup
 
 
-def _inline(translator, node: nodes.math) -> None:
+def _inline(translator: HTML5Translator, node: nodes.math) -> None:
     translator.body.append(_mathml(node, "inline"))
     raise nodes.SkipNode
 
 
-def _block(translator, node: nodes.math_block) -> None:
+def _block(translator: HTML5Translator, node: nodes.math_block) -> None:
     # A wide formula scrolls, and what scrolls can be reached by keyboard.
     translator.body.append(f'<div class="formula" tabindex="0">{_mathml(node, "block")}</div>\n')
     raise nodes.SkipNode

@@ -39,16 +39,23 @@ SHOTS = (
 )
 
 
+def browser() -> tuple[str, str] | None:
+    """The programs chromium and chromedriver, or None where one is missing."""
+    programs = (shutil.which("chromium"), shutil.which("chromedriver"))
+    return None if None in programs else programs  # type: ignore[return-value]
+
+
 def take(folder: Path) -> str:
     """Write all pictures into a folder and return a line that says so, or why those that are there stay."""
-    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
+    programs = browser()
+    if programs is None:
         return "pictures: those of docs/, since there is no chromium and chromedriver here to take new ones"
     with _service() as url:
         with taciturn.Client(url) as client:
             rng = np.random.default_rng(0)
             for name, (kind, steps) in AGENTS.items():
                 _work(client.create(name, arms=ARMS, kind=kind, seed=0, epsilon=0.05), steps, rng)
-        _photograph(url, folder)
+        _photograph(url, folder, *programs)
     return f"pictures: {len(SHOTS)} taken of the service's page"
 
 
@@ -63,10 +70,11 @@ def _service() -> Iterator[str]:
     """The address of a service with an empty folder, on a free port of this machine."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "taciturn", "serve", "--port", "0", "--log-level", "warning"]
-        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
-            assert service.stdout is not None
+        with subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as service:
             try:
-                line = service.stdout.readline()
+                line = service.stdout.readline()  # type: ignore[union-attr]
                 yield re.search(r"http://\S+:\d+", line)[0]  # type: ignore[index]
             finally:
                 service.terminate()
@@ -87,17 +95,17 @@ def _work(agent: Any, steps: int, rng: np.random.Generator) -> None:
     agent.feedback_batch(dict(list(late.items())[::2]))
 
 
-def _photograph(url: str, folder: Path) -> None:
+def _photograph(url: str, folder: Path, chromium: str, driver_program: str) -> None:
     """Take all pictures of a service, in 64 colors."""
     from PIL import Image
     from selenium import webdriver
     from selenium.webdriver.support.ui import WebDriverWait
 
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
+    options.binary_location = chromium
     for flag in FLAGS:
         options.add_argument(flag)
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    driver = webdriver.Chrome(options, webdriver.ChromeService(driver_program))
     try:
         for shot in SHOTS:
             scheme = {"name": "prefers-color-scheme", "value": "dark" if shot.dark else "light"}

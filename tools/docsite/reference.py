@@ -55,7 +55,11 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "taciturn.adapters.sklearn",
         ),
     ),
-    "errors": ("Errors", "Every message is one line that says what would be right.", ("taciturn.TaciturnError", "taciturn.errors")),
+    "errors": (
+        "Errors",
+        "Every message is one line that says what would be right.",
+        ("taciturn.TaciturnError", "taciturn.errors"),
+    ),
 }
 
 
@@ -68,7 +72,9 @@ def pages() -> dict[PurePosixPath, str]:
     named = {name for _, _, names in PAGES.values() for name in names}
     missing = [name for name in taciturn.__all__ if f"taciturn.{name}" not in named]
     if missing:
-        raise Undocumented(f"PAGES in tools/docsite/reference.py has no place for taciturn.{', taciturn.'.join(missing)}")
+        raise Undocumented(
+            f"PAGES in tools/docsite/reference.py has no place for taciturn.{', taciturn.'.join(missing)}"
+        )
     with mock(MOCKED):
         return {
             PurePosixPath("api", f"{page}.md"): f"# {title}\n\n{sentence}\n\n" + "\n".join(map(_entry, names))
@@ -81,7 +87,9 @@ def _entry(name: str) -> str:
     thing = _find(name)
     if inspect.ismodule(thing):
         module = f"## {name}\n\n```{{eval-rst}}\n.. automodule:: {name}\n```\n"
-        return "\n".join([module, *(_entry(f"{name}.{one}") for one in own_names(thing) if f"{name}.{one}" not in INTERNAL)])
+        return "\n".join(
+            [module, *(_entry(f"{name}.{one}") for one in own_names(thing) if f"{name}.{one}" not in INTERNAL)]
+        )
     if not inspect.isclass(thing):
         return f"```{{eval-rst}}\n.. autofunction:: {name}\n```\n"
     directive = "autoexception" if issubclass(thing, Exception) else "autoclass"

@@ -1,4 +1,4 @@
-"""The sources of the site in one folder: pages of `docs/`, notebooks, other files that pages link to, and the navigation."""
+"""The sources of the site in one folder: pages, notebooks, other files that pages link to, and the navigation."""
 
 import shutil
 from collections.abc import Iterable
