@@ -21,7 +21,6 @@ EXECUTE = HOME / "examples" / "gallery" / "execute.py"
 def main() -> int:
     """Build the site; returns 1 after the first problem, which was printed."""
     parser = argparse.ArgumentParser(prog="docsite", description="Build the site of the documentation.")
-    parser.add_argument("--home", type=Path, default=HOME, help="the checkout, by default the one that this is in")
     parser.add_argument("--out", type=Path, default=HOME / "site", help="the folder to write, site/ by default")
     parser.add_argument("--execute", action="store_true", help="execute the notebooks of the gallery first")
     parser.add_argument("--stored-pictures", action="store_true", help="show the pictures of docs/, take none")
@@ -39,7 +38,7 @@ def _build(folder: Path, chosen: argparse.Namespace) -> int:
     sources = folder / "sources"
     sources.mkdir()
     try:
-        staging = Staging(chosen.home, sources)
+        staging = Staging(HOME, sources)
         staging.write()
     except (BrokenLink, Undocumented) as error:
         print(f"docsite: {error}", file=sys.stderr)
@@ -47,11 +46,8 @@ def _build(folder: Path, chosen: argparse.Namespace) -> int:
     if not chosen.stored_pictures:
         print(pictures.take(sources))
     if chosen.store_pictures:
-        pictures.store(sources, chosen.home / "docs")
-    settings = str(Path(__file__).parent)
-    # Warnings are errors, and all are shown. Nothing is kept of earlier builds.
-    options = ["-W", "--keep-going", "-q", "-E", "-b", "html", "-c", settings, "-d", str(folder / "doctrees")]
-    if build_main([*options, str(sources), str(chosen.out)]):
+        pictures.store(sources, HOME / "docs")
+    if not to_html(sources, folder / "doctrees", chosen.out):
         return 1
     llms.write(staging, chosen.out)
     problems = check.problems(chosen.out)
@@ -61,6 +57,12 @@ def _build(folder: Path, chosen: argparse.Namespace) -> int:
         pages = len(list(chosen.out.rglob("*.html")))
         print(f"{chosen.out / 'index.html'}: {pages} pages in {time.perf_counter() - began:.0f} s")
     return 1 if problems else 0
+
+
+def to_html(sources: Path, doctrees: Path, out: Path) -> bool:
+    """Whether Sphinx has built the pages without a warning; all warnings are shown."""
+    options = ["-W", "--keep-going", "-q", "-E", "-b", "html", "-c", str(Path(__file__).parent), "-d", str(doctrees)]
+    return build_main([*options, str(sources), str(out)]) == 0
 
 
 if __name__ == "__main__":

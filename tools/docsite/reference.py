@@ -106,8 +106,8 @@ def _options(kind: type) -> list[str]:
         hidden |= {field.name for field in fields(kind)}
         hidden |= set() if kind is taciturn.BaseAgent else set(dir(taciturn.BaseAgent))
     options = ["members:", f"exclude-members: {', '.join(sorted(hidden))}"]
-    if kind is taciturn.BaseAgent:
-        options.append("inherited-members:")
+    if issubclass(kind, taciturn.BaseAgent):
+        options.append("inherited-members:" if kind is taciturn.BaseAgent else "inherited-members: BaseAgent")
     if is_dataclass(kind) or issubclass(kind, tuple):
         options.append("undoc-members:")
     return options

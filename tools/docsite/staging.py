@@ -32,12 +32,11 @@ class Staging:
             for source in section.sources:
                 self._add(source)
         trees = [_toctree(section.title, map(_listed, section.sources)) for section in self.sections]
-        api = reference.pages()
-        for place, text in api.items():
+        trees.insert(-1, _toctree("Reference", [f"api/{page}" for page in reference.PAGES]))
+        self._add(FRONT, after="".join(trees))
+        for place, text in reference.pages().items():
             (self.folder / place).parent.mkdir(exist_ok=True)
             (self.folder / place).write_text(text, encoding="utf-8")
-        trees.insert(-1, _toctree("Reference", [str(place.with_suffix("")) for place in api]))
-        self._add(FRONT, after="".join(trees))
 
     def _add(self, source: PurePosixPath, after: str = "") -> None:
         """Write the page of a file, unless it is there; `after` follows its text."""
