@@ -72,6 +72,6 @@ def place_of(source: PurePosixPath) -> PurePosixPath:
         return PurePosixPath("gallery", source.stem + ".md")
     if source.suffix == ".md" and len(source.parts) == 1:
         return PurePosixPath(source.name.lower())
-    if source.suffix in {".png", ".svg"}:
+    if source.suffix in {".md", ".png", ".svg"}:
         return PurePosixPath("files", source)
     return PurePosixPath("files", f"{source}.md")  # a page that shows the file

@@ -48,6 +48,8 @@ class Staging:
         path.parent.mkdir(parents=True, exist_ok=True)
         if place.parts[0] != "files":
             path.write_text(self._page(source, place) + after, encoding="utf-8")
+        elif source.suffix == ".md":
+            path.write_text(UNLISTED + self._page(source, place), encoding="utf-8")
         elif source.suffix in PICTURES:
             shutil.copy(self.home / source, path)
         elif (self.home / source).is_dir():
