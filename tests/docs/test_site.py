@@ -11,6 +11,7 @@ import pytest
 import taciturn
 from docs_kit import HOME, PAGES, TOOLS
 from docsite import check, docstrings, layout, links, llms, staging
+from docsite.__main__ import replace
 from taciturn import client, errors, ope
 
 
@@ -133,6 +134,17 @@ def test_a_warning_fails_the_build(tmp_path):
     )
     assert built.stdout.strip() == "False"
     assert "nowhere" in built.stderr
+
+
+def test_a_site_is_replaced_and_no_other_folder(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / f"{folder.name}.html").touch()
+    assert "other files than those of a site" in replace(old, new)[0]
+    (old / ".buildinfo").touch()
+    assert replace(old, new) == []
+    assert [path.name for path in old.iterdir()] == ["new.html"]
 
 
 def test_docstrings_keep_their_formulas_and_tables():

@@ -1,6 +1,7 @@
 """Builds the site: ``PYTHONPATH=tools python -m docsite [--out FOLDER] [--store-pictures]``."""
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from docsite.layout import HOME
 from docsite.reference import Undocumented
 from docsite.staging import BrokenLink, Staging
 
-EXECUTE = HOME / "examples" / "gallery" / "execute.py"
+EXECUTE = HOME / "examples" / "gallery" / "build.py"
 """Executes the notebooks of the gallery and stores their outputs, if it is there."""
 
 
@@ -47,16 +48,26 @@ def _build(folder: Path, chosen: argparse.Namespace) -> int:
         print(pictures.take(sources))
     if chosen.store_pictures:
         pictures.store(sources, HOME / "docs")
-    if not to_html(sources, folder / "doctrees", chosen.out):
+    site = folder / "site"
+    if not to_html(sources, folder / "doctrees", site):
         return 1
-    llms.write(staging, chosen.out)
-    problems = check.problems(chosen.out)
+    llms.write(staging, site)
+    problems = check.problems(site) or replace(chosen.out, site)
     for problem in problems:
         print(f"docsite: {problem}", file=sys.stderr)
     if not problems:
         pages = len(list(chosen.out.rglob("*.html")))
         print(f"{chosen.out / 'index.html'}: {pages} pages in {time.perf_counter() - began:.0f} s")
     return 1 if problems else 0
+
+
+def replace(old: Path, new: Path) -> list[str]:
+    """Put a new site into the place of an old one, none of whose pages stay; returns why not, if it is no site."""
+    if old.exists() and any(old.iterdir()) and not (old / ".buildinfo").exists():
+        return [f"{old} has other files than those of a site; another folder is needed for --out"]
+    shutil.rmtree(old, ignore_errors=True)
+    shutil.move(new, old)
+    return []
 
 
 def to_html(sources: Path, doctrees: Path, out: Path) -> bool:
