@@ -17,7 +17,7 @@ PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 demo: $(VENV)/plot.done
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/taciturn demo
 
-# The documentation as a site in site/, in under a minute: from docs/, docstrings and notebooks, with pictures of the
+# The documentation as a site in site/, in about a minute: from docs/, docstrings and notebooks, with pictures of the
 # service where there is chromium. Only the installation needs a network.
 docs: $(VENV)/docs.done
 	env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=tools $(BIN)/python -m docsite
