@@ -14,11 +14,16 @@ PYTEST := $(TESTING) -m pytest --numprocesses 2 --dist worksteal
 # The packages that the TypeScript client is made and tested with; what runs has none.
 NODE := clients/typescript/node_modules
 
-.PHONY: demo check test faults lint kernels bench release floors typescript clean
+.PHONY: demo docs check test faults lint kernels bench release floors typescript clean
 
 # Bytecode is written even where the environment forbids it: without it, imports alone take seconds.
 demo: $(VENV)/plot.done
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/taciturn demo
+
+# The documentation as a site in site/, in about a minute: from docs/, docstrings and notebooks, with pictures of the
+# service where there is chromium. Only the installation needs a network.
+docs: $(VENV)/docs.done
+	env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=tools $(BIN)/python -m docsite
 
 # Before every commit, in about four minutes: everything but the tests that tests/conftest.py marks as slow.
 check: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done lint

@@ -21,8 +21,6 @@ SLOW_TESTS = (
     "golden",  # every method with three seeds, compiled once more for a generic processor
     "test_cli.py",  # runs experiments, and starts the command
     "test_notebook.py",  # starts a Jupyter kernel
-    "test_readme.py",  # every command and block of code in the documentation
-    "test_your_own.py",  # runs experiments
     "test_reproduction.py",  # experiments of the paper
     "adapters/peers/test_every_peer.py::test_it_is_clearly_better",  # runs experiments
     "adapters/peers/test_every_peer.py::test_it_passes_check_agent",  # other libraries take their time
@@ -46,6 +44,9 @@ SLOW_TESTS = (
     "adapters/test_program.py",  # starts programs
     "clients",  # compiles TypeScript, and starts a service
     "datasets/test_fetch.py",  # starts pip
+    "docs/test_pages.py::test_the_code_of_a_page",  # all code of the documentation; runs experiments
+    "docs/test_pictures.py::test_pictures_are_taken",  # starts a service and a browser
+    "docs/test_site.py::test_a_warning_fails_the_build",  # builds a site
     "experiments/test_axes.py",  # runs experiments with every method
     "experiments/test_runner.py",  # runs experiments
     "experiments/test_engines.py",  # starts and kills worker processes
@@ -84,6 +85,7 @@ SLOW_FIXTURES = (
     "real",  # data sets
     "real_folder",
     "s3",  # a server
+    "built_site",  # of the documentation
     "repeats",  # thousands of logs, of which the estimators' averages are taken
 )
 
@@ -92,7 +94,6 @@ UNTRACED_TESTS = (
     "golden",
     "kernels",
     "test_notebook.py",
-    "test_readme.py",
     "test_reproduction.py",
     "agents/test_arms.py::test_arms_are_added_and_retired_while_decisions_are_pending",
     "agents/test_arms.py::test_arms_are_chosen_as_often_as_their_propensities_say",
@@ -113,6 +114,7 @@ UNTRACED_TESTS = (
     "agents/test_transcriptions.py",
     "agents/test_scaled_agents.py::test_a_bounded_agent_with_deferred_training",
     "agents/test_scaled_agents.py::test_evidence_follows",
+    "docs",
     "experiments/test_engines.py",
     "experiments/test_late.py",
     "experiments/test_ray.py",
@@ -124,7 +126,6 @@ UNTRACED_TESTS = (
     "service/test_journal.py::test_truncated_file_reports_the_last_good_record_and_repair_keeps_up_to_it",
     "service/test_machine.py",
     "test_ope.py::test_estimators_are_unbiased",
-    "test_your_own.py",
 )
 
 settings.register_profile("local", deadline=None)  # no test depends on the clock, and the machine may be busy

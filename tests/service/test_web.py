@@ -1,18 +1,14 @@
 """The page in a real browser: its main paths by mouse and keyboard, without a request to any other machine."""
 
-import os
 import re
 import threading
 from importlib.resources import files
-from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
 import scipy.sparse as sp
 
-import taciturn
 from page_kit import ARMS, KEYS, WAIT, page_app
 from service_kit import MemoryJournal, Web
 from taciturn.service.core.operations import Create
@@ -484,47 +480,3 @@ def test_numbers_are_formatted_for_people():
     assert [number(value) for value in (0.12345, None)] == ["0.123", "–"]
     sizes = [format_bytes(size) for size in (12, 34_000, 999_600, 5_600_000, 7_890_000_000)]
     assert sizes == ["12 B", "34 kB", "1 MB", "5.6 MB", "7.89 GB"]
-
-
-def test_pictures_for_the_documentation(window, site, tmp_path):
-    """Writes the pictures of the documentation if TACITURN_PICTURES=docs."""
-    from PIL import Image
-
-    folder = Path(os.environ.get("TACITURN_PICTURES", tmp_path))
-    few = "TACITURN_PICTURES" not in os.environ
-    digits = taciturn.load_dataset("digits")
-    rng = np.random.default_rng(0)
-    rows, steps = rng.permutation(len(digits.y)), 60 if few else 600
-    arms = [f"digit {k}" for k in range(10)]
-    site.make("digits", "viewucb", arms, seed=0, epsilon=0.05)
-    site.make("digits-linear", "linucb", arms, seed=0)
-    site.make("digits-imputed", "bilinucb-kmeans", arms, seed=0)
-    for name, length in (("digits", steps), ("digits-linear", steps // 2), ("digits-imputed", steps // 2)):
-        late = []
-        for row in rows[:length]:
-            x = digits.X[row].toarray().ravel()
-            made = site.decide((x / np.linalg.norm(x)).tolist(), name)
-            truth = int(made["arm"] == arms[digits.y[row]])
-            if rng.random() < 0.3:
-                site.reward(made["id"], None, name)
-                late.append((made["id"], truth))
-            else:
-                site.reward(made["id"], truth, name)
-        for id, truth in late[::2]:
-            site.reward(id, truth, name)
-    shots = (
-        ("page-agents", "/", 1200, 620, False),
-        ("page-agent", "/agents/digits", 1200, None, False),
-        ("page-agent-dark", "/agents/digits-imputed", 1200, None, True),
-        ("page-phone", "/agents/digits", 390, 1400, False),
-    )
-    for name, path, width, height, dark in shots:
-        window.open(site.url + path, width, dark=dark)
-        window.until_seen(".card" if path == "/" else "svg.plane circle")
-        whole = window.run("return document.documentElement.scrollHeight")
-        size = {"width": width, "height": height or whole, "deviceScaleFactor": 1, "mobile": False}
-        window.command("Emulation.setDeviceMetricsOverride", **size)
-        picture = Image.open(BytesIO(window.driver.get_screenshot_as_png())).convert("RGB").quantize(128)
-        picture.save(folder / f"{name}.png", optimize=True)
-        assert (folder / f"{name}.png").stat().st_size < 200_000
-    assert window.errors() == []

@@ -1,0 +1,1 @@
+"""Builds the site of the documentation: ``PYTHONPATH=tools python -m docsite``, or `make docs`."""
