@@ -20,10 +20,10 @@ NODE := clients/typescript/node_modules
 demo: $(VENV)/plot.done
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/taciturn demo
 
-# The documentation as a site in site/, in about a minute: from docs/, docstrings and notebooks, with pictures of the
-# service where there is chromium. Only the installation needs a network.
+# The documentation as a site in site/, in two to three minutes: from docs/, docstrings and notebooks, which are executed
+# where their data is at hand, with pictures of the service where there is chromium. Only the installation needs a network.
 docs: $(VENV)/docs.done
-	env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=tools $(BIN)/python -m docsite
+	env -u PYTHONDONTWRITEBYTECODE PYTHONPATH=tools $(BIN)/python -m docsite --execute
 
 # Before every commit, in about four minutes: everything but the tests that tests/conftest.py marks as slow.
 check: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done lint

@@ -120,7 +120,7 @@ def test_digests_are_those_that_sha256sum_reads(tmp_path, monkeypatch):
 
 
 def test_floors_are_tested_of_every_extra():
-    others = {"peers", "bench", "release", "dev"}  # what taciturn is compared with, and its own tools
+    others = {"peers", "bench", "docs", "release", "dev"}  # what taciturn is compared with, and its own tools
     assert set(floors.TESTS) == {floors.CORE, *PROJECT["project"]["optional-dependencies"]} - others
     for paths in floors.TESTS.values():
         assert all((HOME / path).exists() for path in paths)

@@ -1,4 +1,4 @@
-"""Builds the site: ``PYTHONPATH=tools python -m docsite [--out FOLDER] [--store-pictures]``."""
+"""Builds the site: ``PYTHONPATH=tools python -m docsite [--out FOLDER] [--execute] [--store-pictures]``."""
 
 import argparse
 import shutil
@@ -16,7 +16,7 @@ from docsite.reference import Undocumented
 from docsite.staging import BrokenLink, Staging
 
 EXECUTE = HOME / "examples" / "gallery" / "build.py"
-"""Executes the notebooks of the gallery and stores their outputs, if it is there."""
+"""Executes the notebooks of the gallery and stores their outputs."""
 
 
 def main() -> int:
@@ -27,8 +27,8 @@ def main() -> int:
     parser.add_argument("--stored-pictures", action="store_true", help="show the pictures of docs/, take none")
     parser.add_argument("--store-pictures", action="store_true", help="also write the pictures to docs/")
     chosen = parser.parse_args()
-    if chosen.execute and EXECUTE.exists():
-        subprocess.run([sys.executable, EXECUTE], check=True)
+    if chosen.execute and subprocess.run([sys.executable, EXECUTE], check=False).returncode:
+        return 1
     with tempfile.TemporaryDirectory() as folder:
         return _build(Path(folder), chosen)
 
