@@ -97,7 +97,7 @@ def test_bands_are_said_and_axes_stay_where_shares_are():
     curves = runs(0.02, 0.98, seeds=2)
     draw_curves(axes, curves)
     label_curves(axes, curves)
-    assert axes.get_xlabel() == "decisions (band: 95 % interval of the mean over 2 seeds)"
+    assert axes.get_xlabel() == "decisions\n(band: 95 % interval of the mean over 2 seeds)"
     low, high = axes.get_ylim()
     assert -1 <= low < high <= 101
     for band in axes.collections:

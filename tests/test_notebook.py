@@ -146,7 +146,7 @@ def test_without_its_data_a_notebook_is_kept(build, tmp_path, monkeypatch, capsy
     file = tmp_path / "04-warfarin.ipynb"
     before = (GALLERY / file.name).read_bytes()
     file.write_bytes(before)
-    assert asyncio.run(build.build(file, check=False)) == []
+    assert asyncio.run(build.build(file, check=False, anew=False)) == []
     assert file.read_bytes() == before
     assert "taciturn datasets info warfarin" in capsys.readouterr().out
 
@@ -155,5 +155,5 @@ def test_a_cell_that_fails_is_one_line_and_nothing_is_written(build, tmp_path):
     file = tmp_path / "09-broken.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")]), file)
     before = file.read_bytes()
-    assert asyncio.run(build.build(file, check=False)) == ["09-broken: ZeroDivisionError: division by zero"]
+    assert asyncio.run(build.build(file, check=False, anew=False)) == ["09-broken: ZeroDivisionError: division by zero"]
     assert file.read_bytes() == before

@@ -2,10 +2,12 @@
 
     python examples/gallery/build.py             # all of them
     python examples/gallery/build.py 02 05       # those that begin so
+    python examples/gallery/build.py --anew 04   # store its pictures too where its texts are the same
     python examples/gallery/build.py --check     # write nothing, and fail where an output is not the stored one
 
-A notebook whose data is not on this machine keeps the outputs that are stored in it. Kernels run with `PROCESSOR`, so
-that numbers are the same on every machine with the same libraries; they are compiled once for it.
+A notebook whose texts are the stored ones is left alone, as pictures differ with every version of a library; and one
+whose data is not on this machine. Kernels run with `PROCESSOR`, so that numbers are the same on every machine with the
+same libraries; they are compiled once for it.
 """
 
 import argparse
@@ -186,7 +188,7 @@ def problems(notebook, size):
     )
 
 
-async def build(file, *, check):
+async def build(file, *, check, anew):
     """Execute one notebook, write or check it, and return what was wrong, a line each."""
     stored = nbformat.read(file, as_version=4)
     if absent := missing_data(stored):
@@ -198,20 +200,21 @@ async def build(file, *, check):
     except CellExecutionError as error:
         return [f"{file.stem}: {error.ename}: {error.evalue}"]
     text = nbformat.writes(fresh) + "\n"
-    wrong = problems(fresh, len(text.encode())) + (differences(stored, fresh) if check else [])
-    if not check and not wrong:
+    changed = differences(stored, fresh)
+    wrong = problems(fresh, len(text.encode())) + (changed if check else [])
+    if not check and not wrong and (changed or anew):
         atomic_write(file, text.encode())
     say(f"{file.stem}: {time.monotonic() - started:.0f} s, {len(text.encode()) // 1000} kB")
     return [f"{file.stem}: {line}" for line in wrong]
 
 
-async def build_all(files, *, check):
+async def build_all(files, *, check, anew):
     """Execute notebooks, some at once, and return what was wrong."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(file):
         async with limit:
-            return await build(file, check=check)
+            return await build(file, check=check, anew=anew)
 
     return [line for lines in await asyncio.gather(*map(one, files)) for line in lines]
 
@@ -226,13 +229,14 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("beginning", nargs="*", help="the notebooks whose names begin so, as 02; by default all")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where outputs differ")
+    parser.add_argument("--anew", action="store_true", help="write also where only pictures can differ")
     options = parser.parse_args(arguments)
     files = notebooks(options.beginning)
     if not files:
         parser.error(f"no notebook in {FOLDER.name} begins with {' or '.join(options.beginning)}")
     say(f"{len(files)} notebooks, {AT_ONCE} at once; kernels are compiled before, the first time for half a minute")
     compile_kernels()
-    wrong = asyncio.run(build_all(files, check=options.check))
+    wrong = asyncio.run(build_all(files, check=options.check, anew=options.anew))
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0

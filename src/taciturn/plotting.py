@@ -99,7 +99,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
         axes.set_xlim(0, last)
     _set_height(axes, curves)
     bands = band_text(curves)
-    axes.set(xlabel=f"decisions (band: {bands})" if bands else "decisions", ylabel=measure.running)
+    axes.set(xlabel=f"decisions\n(band: {bands})" if bands else "decisions", ylabel=measure.running)
     tidy(axes)
 
 

@@ -4,12 +4,23 @@ import pytest
 
 from page_kit import Window
 
-PAGES = ("index", "start", "viewucb", "bakeoff", "running", "api/client", "gallery/first-steps", "changelog", "search")
+NOTEBOOK = "gallery/01-five-lines"
+PAGES = (
+    "index",
+    "start",
+    "viewucb",
+    "bakeoff",
+    "running",
+    "api/client",
+    NOTEBOOK,
+    "changelog",
+    "search",
+)
 """Each kind of page: front, code, formulas, wide tables, pictures, reference, a notebook, a long list, the search."""
 WINDOWS = {
     "desktop": (1280, False, PAGES),
     "phone": (390, False, ("index", "start")),
-    "dark": (1280, True, ("index", "start", "api/client", "gallery/first-steps")),
+    "dark": (1280, True, ("index", "start", "api/client", NOTEBOOK)),
 }
 """The width, whether it is dark, and the pages that axe examines there: the scheme and width change little of them."""
 

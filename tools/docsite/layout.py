@@ -16,7 +16,7 @@ SECTIONS = {
         "docs/router-story.md",
         "docs/interop.md",
     ),
-    "Gallery": ("examples/first-steps.ipynb", "examples/gallery/*.ipynb"),
+    "Gallery": ("examples/gallery/*.ipynb",),
     "Go deeper": (
         "docs/your-own.md",
         "docs/embeddings.md",

@@ -91,8 +91,9 @@ def report(
     if as_json:
         print_json({"report": str(target), "figures": [str(file) for files in drawn.values() for file in files]})
     else:
+        count = "1 figure" if len(drawn) == 1 else f"{len(drawn)} figures"
         kinds = "as SVG, PNG and PDF"
-        out.print(f"[bold]{target}[/bold], and {len(drawn)} figures, {kinds}, in {folder / 'figures'}", soft_wrap=True)
+        out.print(f"[bold]{target}[/bold], and {count}, {kinds}, in {folder / 'figures'}", soft_wrap=True)
 
 
 def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:

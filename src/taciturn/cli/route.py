@@ -82,8 +82,12 @@ def _described(config: Any) -> str:
         upstream = (
             "" if arm.upstream is None else f", answered by {arm.upstream.model or 'any model'} at {arm.upstream.url}"
         )
-        lines.append(f"  {arm.name}: {len(arm.examples)} examples{cost}{upstream}")
+        lines.append(f"  {arm.name}: {_examples(len(arm.examples))}{cost}{upstream}")
     return "\n".join(lines)
+
+
+def _examples(count: int) -> str:
+    return "1 example" if count == 1 else f"{count} examples"
 
 
 def _changed(changes: Any) -> str:
@@ -94,7 +98,7 @@ def _changed(changes: Any) -> str:
     if changes.retired:
         parts.append(f"retired arms: {', '.join(changes.retired)}")
     if changes.taught:
-        parts.append(f"{changes.taught} examples learned")
+        parts.append(f"{_examples(changes.taught)} learned")
     if changes.withdrawn:
-        parts.append(f"{changes.withdrawn} examples taken back")
+        parts.append(f"{_examples(changes.withdrawn)} taken back")
     return "; ".join(parts)

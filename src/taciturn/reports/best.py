@@ -15,8 +15,9 @@ TOLD = "oracle-full"
 LEVEL_SIGN = "‡"
 
 RULE = (
-    "Bold: better than every other row of its data set and setting, by paired t-tests over common seeds with Holm's "
-    f"correction (5 %). {LEVEL_SIGN}: the highest mean, where it is not, and what is not distinguishable from it."
+    "Bold: better than every other row of its data set and setting (but oracle-full, which is told the answers), by "
+    f"paired t-tests over common seeds with Holm's correction (5 %). {LEVEL_SIGN}: no row is; the highest mean and "
+    "those that the tests cannot tell from it."
 )
 """What is marked in tables, for their captions."""
 
@@ -59,7 +60,7 @@ def _ahead_p(one: Mapping[int, float], two: Mapping[int, float], steps: int) -> 
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Correct m p-values for multiple testing: of the i-th lowest, the maximum over j ≤ i of (m − j)·p_j, at most 1."""
+    """Correct m p-values for multiple testing: of the i-th lowest, max over j ≤ i of (m − j + 1)·p_j, at most 1."""
     corrected, largest = [0.0] * len(ps), 0.0
     for i, place in enumerate(np.argsort(ps, kind="stable").tolist()):
         largest = max(largest, min(1.0, ps[place] * (len(ps) - i)))

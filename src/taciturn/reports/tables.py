@@ -132,7 +132,9 @@ def _constant_row(label: str, group: list[RunRecord]) -> Row:
     by_seed = {record.seed: record for record in group}.values()
     rewards = [(record.seed, record.constant_reward) for record in by_seed if record.constant_reward is not None]
     results = rewards or [(record.seed, record.constant_accuracy) for record in by_seed]
-    row = _row(label, group[0], f"always {group[0].constant_arm}", "constant arm", results)
+    arms = {record.constant_arm for record in by_seed}  # the best one of each seed's own rows
+    name = f"always {arms.pop()}" if len(arms) == 1 else "best constant arm"
+    row = _row(label, group[0], name, "constant arm", results)
     return row._replace(regret=_mean(map(_constant_regret, by_seed)))
 
 
