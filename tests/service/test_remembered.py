@@ -5,6 +5,7 @@ import pytest
 from service_kit import MemoryJournal, Web
 from taciturn.errors import TaciturnError
 from taciturn.service.api.local import create_app
+from taciturn.service.core import remembered as remembered_values
 from taciturn.service.core.operations import Create, Decide, DecideRequest, Label, LabelledRow, Withdraw
 from taciturn.service.core.remembered import MAX_CHARACTERS
 from taciturn.service.core.service import Service
@@ -76,6 +77,26 @@ def test_what_is_remembered_is_bounded_and_survives_in_snapshots(tmp_path):
     journal.records = [record._replace(body=b"{}") for record in journal.records]  # only the snapshot has it now
     service = Service(journal, snapshots)
     assert remembered(service)["values"] == values
+    service.close()
+
+
+def test_it_takes_a_bounded_share_of_the_memory_that_is_counted(monkeypatch):
+    """What a stranger had remembered counted nowhere: sixteen columns of emojis took a gigabyte."""
+    monkeypatch.setattr(remembered_values, "MAX_NBYTES", 50_000)
+    journal = MemoryJournal()
+    service = Service(journal)
+    create(service)
+    for i in range(100):
+        decide(service, f"{i}" + "😀" * (i % 60))
+    found = service.call("x", lambda session: session.remembered)
+    sizes = [400 + 4 * sum(map(len, values.values())) for values in found.values.values()]
+    assert 49_000 < found.nbytes == sum(sizes) <= 50_000
+    assert list(found.values) == list(range(100 - len(sizes), 100)), "the oldest are forgotten"
+    agent = service.call("x", lambda session: session.agent)
+    assert service.memory_in_use() >= agent.memory_in_use() + 40_000
+    service.close()
+    service = Service(journal)
+    assert service.call("x", lambda session: session.remembered.nbytes) == found.nbytes
     service.close()
 
 

@@ -91,7 +91,7 @@ class Processor:
         """Measure the agent's memory, after some decisions or new features."""
         agent = self.session.agent
         if (now := (agent.next_id // MEASURE_EVERY, agent.n_features)) != self._measured_at:
-            self._measured_at, self.memory = now, agent.memory_in_use()
+            self._measured_at, self.memory = now, agent.memory_in_use() + self.session.remembered.nbytes
 
     def process(self, job: Job, batch: Batch) -> None:
         """Process one job; anything but a batch of rewards. A job that its caller has cancelled is not tried."""
