@@ -89,9 +89,12 @@ def band_text(curves: Sequence[Curve]) -> str:
     return f"95 % interval of the mean over {seeds} seeds"
 
 
-def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Draw curves with bands, and with a label at the right end of each: no legend is needed."""
-    for number, curve in enumerate(curves):
+def draw_curves(axes: Axes, curves: Sequence[Curve], numbers: Sequence[int] | None = None) -> None:
+    """Draw curves with bands, which `label_curves` labels at their right ends: no legend is needed.
+
+    Their looks have these numbers; by default they are counted.
+    """
+    for number, curve in zip(numbers or range(len(curves)), curves, strict=True):
         _draw_curve(axes, curve, look(number), marked=number >= len(DASHES))
     measure = curves[0].measure
     last = max(int(curve.steps[-1]) for curve in curves)
@@ -103,11 +106,11 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
     tidy(axes)
 
 
-def label_curves(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Label curves that were drawn, when nothing else changes the axes any more."""
+def label_curves(axes: Axes, curves: Sequence[Curve], numbers: Sequence[int] | None = None) -> None:
+    """Label curves that were drawn, with these numbers, when nothing else changes the axes any more."""
     texts = [f"{short(curve.label)} {curve.measure.number(curve.mean[-1])}" for curve in curves]
     ends = [(float(curve.steps[-1]), float(curve.mean[-1])) for curve in curves]
-    label_ends(axes, texts, ends, [look(number) for number in range(len(curves))])
+    label_ends(axes, texts, ends, [look(number) for number in numbers or range(len(curves))])
 
 
 def _draw_curve(axes: Axes, curve: Curve, one: Look, *, marked: bool) -> None:

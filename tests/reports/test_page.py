@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from browser_kit import chromium
+from taciturn import figure_style
 from taciturn.errors import TaciturnError
 from taciturn.experiments.checks import toy_data
 from taciturn.experiments.recorder import read_runs
@@ -47,6 +48,19 @@ def test_the_page_loads_nothing_and_escapes_user_text(results):
     assert not re.findall(r"(?i)\bnan\b", html.partition("<script>")[0])
     for record in read_runs(results):
         assert record.id in html
+
+
+def test_a_method_has_one_colour_in_the_page_and_in_its_files(results):
+    html = (results / "report.html").read_text(encoding="utf-8")
+    files = sorted((results / "figures").glob("*.svg"))
+    assert len(files) == 8
+    for file in files:
+        drawn = file.read_text(encoding="utf-8")
+        for number, method in enumerate(["gcnucb", "linucb", "rogcn"]):
+            assert re.search(rf'class="f{number}" [^>]*>{method}', html)
+            marks = re.findall(rf"<!-- {method} .*?(?:fill|stroke): (#\w+)", drawn, re.DOTALL)
+            ink = tuple(round(255 * part) for part in figure_style.look(number).ink)
+            assert marks[0] == "#{:02x}{:02x}{:02x}".format(*ink)
 
 
 def test_tables_are_written_as_markdown_and_latex(results):

@@ -7,6 +7,11 @@ from taciturn.experiments.recorder import RunRecord, read_earned
 from taciturn.plotting import Curve, mean_curve
 
 
+def method_numbers(records: Sequence[RunRecord]) -> dict[str, int]:
+    """Return a number for every method: its look, the same in all charts and figures of a report."""
+    return {method: number for number, method in enumerate(sorted({record.method for record in records}))}
+
+
 def accuracy_curve(folder: Path, method: str, records: Sequence[RunRecord]) -> Curve:
     """Return the curve over runs of one method, as long as the shortest of them."""
     return mean_curve(method, [read_earned(folder, record.id) for record in records], records[0].measure)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from taciturn.experiments.recorder import RunRecord
 from taciturn.figure_style import WIDTHS, print_style, save
 from taciturn.plotting import Curve, draw_curves, label_curves
-from taciturn.reports.curves import accuracy_curves
+from taciturn.reports.curves import accuracy_curves, method_numbers
 from taciturn.reports.tables import data_labels, setting_text
 
 
@@ -22,19 +22,20 @@ def write_figures(folder: Path, records: Sequence[RunRecord], *, columns: int = 
     They are as wide as one or two `columns` of a page. Returned are the files by title.
     """
     groups: dict[str, list[RunRecord]] = {}
-    labels = data_labels(records)
+    labels, numbers = data_labels(records), method_numbers(records)
     for record in records:
         groups.setdefault(f"{labels[record.data_key]}, {setting_text(record)}", []).append(record)
     (folder / "figures").mkdir(exist_ok=True)
     stems: dict[str, str] = {}
     for title in groups:
         stems[title] = _new_stem(title, stems.values())
-    return {
-        title: draw_running_accuracy(
-            accuracy_curves(folder, group), title, folder / "figures" / stems[title], columns=columns
-        )
-        for title, group in groups.items()
-    }
+    written = {}
+    for title, group in groups.items():
+        curves = accuracy_curves(folder, group)
+        looks = [numbers[curve.label] for curve in curves]
+        path = folder / "figures" / stems[title]
+        written[title] = draw_running_accuracy(curves, title, path, columns=columns, numbers=looks)
+    return written
 
 
 def _new_stem(title: str, taken: Collection[str]) -> str:
@@ -70,13 +71,18 @@ def draw_space(file: Path, method: str, path: Path) -> list[Path]:
         return save(figure, path)
 
 
-def draw_running_accuracy(curves: Sequence[Curve], title: str, path: Path, *, columns: int = 2) -> list[Path]:
-    """Draw curves, each labelled at its right end, as wide as so many columns of a page; return the files of `save`."""
+def draw_running_accuracy(
+    curves: Sequence[Curve], title: str, path: Path, *, columns: int = 2, numbers: Sequence[int] | None = None
+) -> list[Path]:
+    """Draw curves, each labelled at its right end, as wide as so many columns of a page; return the files of `save`.
+
+    `numbers` are those of their looks, counted by default.
+    """
     with print_style():
         width = WIDTHS[columns]
         figure = Figure(figsize=(width, width * (0.72 if columns == 1 else 0.5)), layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(title, loc="left", parse_math=False)
-        draw_curves(axes, curves)
-        label_curves(axes, curves)
+        draw_curves(axes, curves, numbers)
+        label_curves(axes, curves, numbers)
         return save(figure, path)

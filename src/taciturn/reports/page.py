@@ -15,7 +15,7 @@ from taciturn.experiments.recorder import RunRecord, latest_runs, read_commands
 from taciturn.measures import REWARD, RIGHT, Measure
 from taciturn.plotting import band_text
 from taciturn.reports import charts, paper, ranks, tables
-from taciturn.reports.curves import accuracy_curve
+from taciturn.reports.curves import accuracy_curve, method_numbers
 from taciturn.reports.document import figure, fill, section, sortable, sortable_rows
 from taciturn.system import atomic_write
 
@@ -131,7 +131,7 @@ def _groups(records: list[RunRecord]) -> dict[tuple[str, str], dict[str, list[Ru
 
 def _colours(records: list[RunRecord]) -> dict[str, int]:
     """Return a colour index for every method, the same in all charts."""
-    return {method: i % charts.COLOURS for i, method in enumerate(sorted({record.method for record in records}))}
+    return {method: number % charts.COLOURS for method, number in method_numbers(records).items()}
 
 
 def _curves(folder: Path, records: list[RunRecord], figures: Mapping[str, Sequence[Path]]) -> Iterator[str]:
