@@ -4,6 +4,7 @@ import gzip
 import json
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -337,6 +338,29 @@ def test_an_upstream_that_takes_too_long_or_is_not_there(stand_in, tmp_path):
         assert (answer.status_code, answer.json()["status"]) == (502, 502)
         assert client.decisions() == []
     stand_in.released.set()
+
+
+def test_an_upstream_that_hangs_has_so_many_requests_and_no_more_and_stops_no_other(stand_in, tmp_path, monkeypatch):
+    monkeypatch.setattr(upstreams, "MOST_IN_FLIGHT", 2)
+    released = threading.Event()
+
+    def hang(handler):
+        assert released.wait(30)
+        StandIn.answer(handler)
+
+    stand_in.behave["delivery"] = hang
+    with serving(tmp_path, proxied(stand_in, timeout=30, fallback=False)) as client, ThreadPoolExecutor(2) as callers:
+        held = [callers.submit(client.chat, "Where is my parcel?") for _ in range(2)]
+        until(lambda: len(stand_in.asked) == 2)
+        assert client.chat("I forgot my password").status_code == 200
+        refused = client.chat("Where is my parcel?")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json()["detail"] == "the upstream of delivery has 2 requests in flight; retry later"
+        released.set()
+        assert [caller.result(30).status_code for caller in held] == [200, 200]
+        for behavior, status in ((StandIn.answer, 200), (say(400), 400), (say(500), 502)):  # none stays counted
+            stand_in.behave["delivery"] = behavior
+            assert [client.chat("Where is my parcel?").status_code for _ in range(3)] == [status] * 3
 
 
 def test_proxies_and_passwords_of_the_environment_are_not_used(stand_in, tmp_path, monkeypatch):

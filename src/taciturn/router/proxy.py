@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +10,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from taciturn.errors import RequestIdReused
 from taciturn.router.desk import Ask, Desk, Routed
@@ -135,8 +135,8 @@ class Proxy:
                 return await self._desk.route(ask._replace(request_id=None))
 
     async def _forwarded(self, ask: Ask, routed: Routed, body: bytes) -> Response:
-        upstream = self._desk.config.upstreams[routed.arm]
-        answer = await self._upstreams.ask(routed.arm, upstream, _with_model(body, upstream.model))
+        upstream, seconds = self._desk.config.upstreams[routed.arm], self._desk.config.timeout
+        answer = await self._upstreams.ask(routed.arm, upstream, _with_model(body, upstream.model), seconds)
         headers = {"x-taciturn-arm": quote(routed.arm, safe=PLAIN)}
         if isinstance(answer, Refused):
             await self._desk.withdraw(ask, routed)
@@ -144,24 +144,25 @@ class Proxy:
         headers["x-taciturn-decision"] = str(routed.id)
         if routed.would is not None:
             headers["x-taciturn-would"] = quote(routed.would, safe=PLAIN)
-        return _passed_on(answer, headers)
+        return _PassedOn(answer, headers)
 
 
-def _passed_on(answer: Answer, headers: dict[str, str]) -> Response:
-    if answer.encoding is not None:
-        headers["content-encoding"] = answer.encoding
-    headers["content-type"] = answer.media
-    return StreamingResponse(_logged(answer.pieces), answer.status, headers)
+class _PassedOn(StreamingResponse):
+    """An answer as it comes; where it breaks off, the connection does too, so that the caller knows."""
 
+    def __init__(self, answer: Answer, headers: dict[str, str]) -> None:
+        encoding = {} if answer.encoding is None else {"content-encoding": answer.encoding}
+        super().__init__(answer.pieces, answer.status, headers | encoding | {"content-type": answer.media})
+        self._close = answer.close
 
-async def _logged(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces; where they break off, the connection does too, so that the caller knows."""
-    try:
-        async for piece in pieces:
-            yield piece
-    except Failed as error:
-        log.warning("%s", error)
-        raise
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except Failed as error:
+            log.warning("%s", error)
+            raise
+        finally:
+            await self._close()
 
 
 def _last_text(body: bytes) -> str:
