@@ -150,6 +150,22 @@ def test_a_key_given_in_place_of_its_variable_is_not_shown(tmp_path):
         assert "secret" not in refused(tmp_path, f"arms:\n  a: {upstream}\n  b: {upstream}\n")
 
 
+@pytest.mark.parametrize("key", ["secret-käy", "secret\nkey", "secret\x7fkey", "secret key", "secret\udcff"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(tmp_path, monkeypatch, key):
+    monkeypatch.setenv("THE_KEY", key)
+    upstream = "{upstream: {url: 'http://x', api_key_env: THE_KEY}}"
+    said = refused(tmp_path, f"arms:\n  a: {upstream}\n  b: {upstream}\n")
+    assert said.startswith("FILE, line 2: arms.a.upstream.api_key_env: this environment variable holds no key: ")
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("value", ["käy", "a\\nb", "a\\x7f", " a", "a "])
+def test_a_value_that_no_header_can_hold_is_refused(tmp_path, value):
+    upstream = f"{{upstream: {{url: 'http://x', headers: {{x-team: \"{value}\"}}}}}}"
+    said = refused(tmp_path, f"arms:\n  a: {upstream}\n  b: {upstream}\n")
+    assert "line 2: arms.a.upstream.headers.x-team: this value cannot be sent in a header; printable ASCII" in said
+
+
 def test_files_that_are_too_large_or_no_text_are_refused(tmp_path):
     path = tmp_path / "router.yaml"
     path.write_bytes(b"\xff\xfe\x00")

@@ -236,6 +236,15 @@ def test_the_next_best_arm_answers_where_an_upstream_fails_and_the_decision_is_w
     assert again.headers["x-taciturn-arm"] == arm
 
 
+def test_a_request_that_cannot_be_built_is_a_failure_of_its_upstream(proxy, stand_in, monkeypatch):
+    monkeypatch.setenv("KEY_DELIVERY", "käy")
+    before = proxy.decisions()
+    answer = proxy.chat("Where is my parcel?")
+    assert answer.status_code == 200
+    assert [name for name, *_ in stand_in.asked] == [answer.headers["x-taciturn-arm"]]
+    assert proxy.decisions() == [*before, answer.headers["x-taciturn-arm"]]
+
+
 def test_where_all_fail_the_first_failure_is_told_without_secrets(proxy, stand_in):
     before = proxy.decisions()
     for arm in ("refunds", "delivery", "account"):
