@@ -349,6 +349,21 @@ def test_an_upstream_that_takes_too_long_or_is_not_there(stand_in, tmp_path):
     stand_in.released.set()
 
 
+def test_upstreams_that_hang_are_not_waited_for_in_turn(stand_in, tmp_path):
+    released = threading.Event()
+    for arm in ("refunds", "delivery", "account"):
+        stand_in.behave[arm] = lambda _: released.wait(30)
+    with serving(tmp_path, proxied(stand_in, timeout=0.5)) as client:
+        answer = client.chat("Where is my parcel?")
+        released.set()
+        assert (answer.status_code, answer.json()["detail"]) == (
+            504,
+            "the upstream of delivery did not answer within 0.5 s",
+        )
+        assert len(stand_in.asked) <= 2  # the second has used up the time of the third
+        assert client.decisions() == []
+
+
 def test_an_upstream_that_hangs_has_so_many_requests_and_no_more_and_stops_no_other(stand_in, tmp_path, monkeypatch):
     monkeypatch.setattr(upstreams, "MOST_IN_FLIGHT", 2)
     released = threading.Event()

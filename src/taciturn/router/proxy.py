@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import math
+import time
 from typing import Any
 from urllib.parse import quote
 
@@ -107,8 +109,13 @@ class Proxy:
         return await self._from_first_that_answers(ask, body)
 
     async def _from_first_that_answers(self, ask: Ask, body: bytes) -> Response:
-        """The answer of the best arm, or of the next best where its upstream fails."""
+        """The answer of the best arm, or of the next best where its upstream fails.
+
+        All arms after the first together have as long as one has, so that many that hang are not waited for in turn.
+        """
+        config = self._desk.config
         failure: Failed | None = None
+        until = math.inf
         while True:
             try:
                 routed = await self._routed(ask)
@@ -117,14 +124,15 @@ class Proxy:
                     raise
                 raise failure.problem from None  # no arm that is left fits the budget
             try:
-                return await self._forwarded(ask, routed, body)
+                return await self._forwarded(ask, routed, body, min(config.timeout, until - time.monotonic()))
             except Failed as error:
                 log.warning("%s", error)
                 await self._desk.withdraw(ask, routed)
-                failure = failure or error
+                if failure is None:
+                    failure, until = error, time.monotonic() + config.timeout
                 ask = ask._replace(without=ask.without | {routed.arm}, request_id=None)
-                left = self._desk.config.upstreams.keys() - ask.without
-                if not self._desk.config.fallback or self._desk.config.observe or not left:
+                left = bool(config.upstreams.keys() - ask.without) and time.monotonic() < until
+                if not config.fallback or config.observe or not left:
                     raise failure.problem from None
 
     async def _routed(self, ask: Ask) -> Routed:
@@ -134,8 +142,8 @@ class Proxy:
             except RequestIdReused:  # front ends ask for a title under the id of the message, too
                 return await self._desk.route(ask._replace(request_id=None))
 
-    async def _forwarded(self, ask: Ask, routed: Routed, body: bytes) -> Response:
-        upstream, seconds = self._desk.config.upstreams[routed.arm], self._desk.config.timeout
+    async def _forwarded(self, ask: Ask, routed: Routed, body: bytes, seconds: float) -> Response:
+        upstream = self._desk.config.upstreams[routed.arm]
         answer = await self._upstreams.ask(routed.arm, upstream, _with_model(body, upstream.model), seconds)
         headers = {"x-taciturn-arm": quote(routed.arm, safe=PLAIN)}
         if isinstance(answer, Refused):
