@@ -306,6 +306,28 @@ def test_an_answer_without_end_is_cut_off(proxy, stand_in, monkeypatch):
         proxy.chat("Where is my parcel?")
 
 
+def test_an_answer_that_breaks_off_breaks_off_for_the_caller_with_one_line_in_the_log(proxy, stand_in, caplog):
+    def break_off(handler):
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.send_header("transfer-encoding", "chunked")
+        handler.end_headers()
+        handler.chunk(b"data: begun\n\n")
+        hang_up(handler)
+
+    stand_in.behave["delivery"] = break_off
+    body = {"messages": [{"role": "user", "content": "Where is my parcel?"}], "stream": True}
+    with proxy.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        pieces = answer.iter_bytes()
+        assert next(pieces) == b"data: begun\n\n"
+        with pytest.raises(httpx.RemoteProtocolError):
+            next(pieces)
+    assert proxy.chat("I forgot my password").status_code == 200  # by now the first request is over
+    assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [
+        ("WARNING", "the answer of an upstream broke off (RemoteProtocolError)", None)
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "status"),
     [

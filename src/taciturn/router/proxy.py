@@ -19,6 +19,7 @@ from taciturn.router.desk import Ask, Desk, Routed
 from taciturn.router.upstreams import Answer, Failed, Refused, Upstreams
 from taciturn.service.api.asgi import check_key
 from taciturn.service.api.bodies import JSON_WEIGHT, Budget, Decoder, Disconnected, Share, read_body
+from taciturn.service.api.connections import CUT
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
 from taciturn.service.api.routes import JSON
@@ -168,7 +169,10 @@ class _PassedOn(StreamingResponse):
             await super().__call__(scope, receive, send)
         except Failed as error:
             log.warning("%s", error)
-            raise
+            if CUT not in scope:
+                raise  # a server that is not ours closes the connection for this, with a traceback
+            scope[CUT]()
+            await self.listen_for_disconnect(receive)
         finally:
             await self._close()
 
