@@ -5,7 +5,6 @@ import threading
 from contextlib import contextmanager
 
 import httpx
-import uvicorn
 import yaml
 
 from service_kit import MemoryJournal, Web
@@ -15,6 +14,7 @@ from taciturn.router.setup import set_up
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.local import create_app
 from taciturn.service.core.service import Service
+from taciturn.service.server import Server
 from taciturn.service.web import add_page
 
 SHOP = {
@@ -115,7 +115,7 @@ def serving(folder, content, keyring=None):
         app = create_app(service, keyring, extension=extension_of(config, service, keyring, folder))
         add_page(app, service, keyring)
         listening = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+        server = Server(app, service.limits, lambda: None)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         client = Client(f"http://127.0.0.1:{listening.getsockname()[1]}", service)
@@ -123,7 +123,7 @@ def serving(folder, content, keyring=None):
             yield client
         finally:
             client.http.close()
-            server.should_exit = True
+            server.stop()
             thread.join()
             listening.close()
     finally:

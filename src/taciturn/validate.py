@@ -1,5 +1,6 @@
 """Checks of user input that several packages share."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ MANY = 1_000_000_000
 
 LARGEST_SEED = 2**128 - 1
 
+AGENT_NAME = re.compile("^[a-z0-9][a-z0-9_-]{0,63}$")
+"""The names that an agent of a service can have."""
+
 WHOLE = (int, np.integer)
 NUMBER = (*WHOLE, float, np.floating)
 
@@ -35,7 +39,10 @@ def shown(value: object) -> str:
     """A value as one short line for an error."""
     if isinstance(value, int) and value.bit_length() > 200:
         return f"(a whole number of {value.bit_length()} bits)"
-    return " ".join(repr(value).split())[:100]
+    try:
+        return " ".join(repr(value).split())[:100]
+    except ValueError:  # it holds a whole number of more digits than Python writes
+        return f"(a {type(value).__name__} with a very large number)"
 
 
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -86,7 +86,8 @@ def test_errors_are_one_line_and_the_tools_go_on(service):
     async def talk(_, call):
         wrong = [
             (("decide", {"agent": "none", "context": {"late": 1}}), "no agent 'none'"),
-            (("decide", {"agent": "../shop", "context": {"late": 1}}), "no agent|nothing at this path"),
+            (("decide", {"agent": "../shop", "context": {"late": 1}}), "cannot be the name of an agent"),
+            (("decide", {"agent": "shop", "context": {"n": 10**400}}), "'n' is .a whole number of 1329 bits.; a whole"),
             (("decide", {"agent": "shop", "context": []}), "context"),
             (("decide", {"agent": "shop", "context": {}}), "context"),
             (("decide", {"agent": "shop"}), "context"),

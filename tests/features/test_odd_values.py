@@ -165,3 +165,10 @@ def test_the_client_refuses_half_a_character_in_one_line():
 
     with pytest.raises(InvalidContext, match="half a character"):
         encode({"context": {"c": "\ud800"}})
+
+
+@pytest.mark.parametrize("context", [{"n": 10**400}, {"n": [10**5000]}, {"n": {"m": 10**5000}}, [10**400, 1.0]])
+def test_a_whole_number_beyond_a_float_is_refused_in_one_line(context):
+    with pytest.raises(InvalidContext) as error:
+        taciturn.make("linucb", arms=2).decide(context)
+    assert "\n" not in str(error.value)

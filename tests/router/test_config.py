@@ -1,5 +1,6 @@
 """The YAML file of a router: what it can say, and errors of one line that name the line and the key."""
 
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -32,6 +33,13 @@ PIECES = (
             "? ",
             "---\n",
             "\ud800",
+            "!!bool ",
+            "!!float ",
+            '!!int ""',
+            "!!timestamp ",
+            "1" + "0" * 400,
+            "1:30",
+            '"a\\nb: c"',
         ]
     )
     | st.text(max_size=5)
@@ -137,6 +145,20 @@ def test_a_full_file_is_read(tmp_path, monkeypatch):
         ("a: [\n", "FILE, line 2: is not YAML"),
         ("a: b\n---\nc: d\n", "is not YAML"),
         ("a: !!python/object:os.system x\n", "a: there is no such key"),
+        (ARMS + f"explore: 1{'0' * 400}\n", "explore: (a whole number of 1329 bits) is given; a number from 0 to 1"),
+        (ARMS + f"timeout: 1{'0' * 400}\n", "a duration from 0.1s to 1h"),
+        (ARMS + "fallback: !!bool maybe\n", "fallback: 'maybe' is given; true or false is needed"),
+        (ARMS + 'explore: !!float ""\n', "explore: '' is given; a number from 0 to 1 is needed"),
+        (ARMS + 'explore: !!int ""\n', "explore: '' is given; a number from 0 to 1 is needed"),
+        (ARMS + "fallback: !!timestamp foo\n", "fallback: 'foo' is given; true or false is needed"),
+        ('arms:\n  "a\\nb: c": {}\n  b: {}\n', "arms.a b: c: the name of an arm is printable text"),
+        (ARMS + "timeout: 2h\n", "timeout: '2h' is given; a duration from 0.1s to 1h, as 90s or 15m, is needed"),
+        (ARMS + "timeout: 1:30\n", "timeout: '1:30' is given; a duration from 0.1s to 1h, as 90s or 15m, is needed"),
+        (ARMS + "explore: 1:0\n", "explore: '1:0' is given; a number from 0 to 1 is needed"),
+        (
+            "arms:\n  a:\n    examples:\n    - Error: cannot log in\n  b: {}\n",
+            "line 4: arms.a.examples[0]: a mapping is given, as a colon made it one; put the text into quotes",
+        ),
         ("[" * 50, "nests more than 12 deep"),
     ],
 )
@@ -148,6 +170,40 @@ def test_a_key_given_in_place_of_its_variable_is_not_shown(tmp_path):
     for key in ("sk-123-secret", "sk_123_secret"):
         upstream = f"{{upstream: {{url: 'http://x', api_key_env: {key}}}}}"
         assert "secret" not in refused(tmp_path, f"arms:\n  a: {upstream}\n  b: {upstream}\n")
+
+
+@pytest.mark.parametrize("key", ["secret-käy", "secret\nkey", "secret\x7fkey", "secret key", "secret\udcff"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(tmp_path, monkeypatch, key):
+    monkeypatch.setenv("THE_KEY", key)
+    upstream = "{upstream: {url: 'http://x', api_key_env: THE_KEY}}"
+    said = refused(tmp_path, f"arms:\n  a: {upstream}\n  b: {upstream}\n")
+    assert said.startswith("FILE, line 2: arms.a.upstream.api_key_env: this environment variable holds no key: ")
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("value", ["käy", "a\\nb", "a\\x7f", " a", "a "])
+def test_a_value_that_no_header_can_hold_is_refused(tmp_path, value):
+    upstream = f"{{upstream: {{url: 'http://x', headers: {{x-team: \"{value}\"}}}}}}"
+    said = refused(tmp_path, f"arms:\n  a: {upstream}\n  b: {upstream}\n")
+    assert "line 2: arms.a.upstream.headers.x-team: this value cannot be sent in a header; printable ASCII" in said
+
+
+def test_numbers_are_read_as_people_write_them(tmp_path):
+    config = config_in(tmp_path, "arms:\n  a: {cost: 1e3}\n  b: {cost: +2.5E-1}\nsilence_after: 1e4\ntimeout: 1.5m\n")
+    assert config.costs == {"a": 1000.0, "b": 0.25}
+    assert (config.silence_after, config.timeout) == (10_000.0, 90.0)
+
+
+def test_what_has_no_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(TaciturnError, match="is a folder, a pipe or a device; give the YAML file of a router"):
+            yaml_file.read_yaml(path)
+    sparse = tmp_path / "sparse.yaml"
+    sparse.touch()
+    os.truncate(sparse, 2**34)
+    with pytest.raises(TaciturnError, match="has too many bytes; 2000000 are allowed"):
+        yaml_file.read_yaml(sparse)
 
 
 def test_files_that_are_too_large_or_no_text_are_refused(tmp_path):
@@ -184,6 +240,25 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(edits):
             assert str(error).startswith(str(path))
         else:
             assert len(config.arms) >= 2
+
+
+WORDS = st.sampled_from(["a", "1e3", "1:30", "''", "'a: b'", "9" * 5_000, ".nan", "~", "yes", '"a\\nb"', "2026-02-30"])
+TAGS = st.sampled_from(
+    ["", "!!bool ", "!!int ", "!!float ", "!!timestamp ", "!!null ", "!!binary ", "!!str ", "!!set ", "!x "]
+)
+
+
+@given(
+    st.tuples(*[st.tuples(TAGS, WORDS).map("".join)] * 3),
+    st.sampled_from(["name", "fallback", "explore", "timeout", "mode"]),
+)
+def test_whatever_tags_a_file_has_it_is_read_or_refused_in_one_line(values, key):
+    cost, arm, value = values
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            config_in(Path(folder), f"arms:\n  ? {arm}\n  : {{cost: {cost}}}\n  b: {{}}\n{key}: {value}\n")
+        except TaciturnError as error:
+            assert "\n" not in str(error)
 
 
 def test_the_files_of_the_documentation_and_the_examples_are_read(tmp_path, monkeypatch):

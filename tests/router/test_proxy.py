@@ -4,6 +4,7 @@ import gzip
 import json
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -235,6 +236,15 @@ def test_the_next_best_arm_answers_where_an_upstream_fails_and_the_decision_is_w
     assert again.headers["x-taciturn-arm"] == arm
 
 
+def test_a_request_that_cannot_be_built_is_a_failure_of_its_upstream(proxy, stand_in, monkeypatch):
+    monkeypatch.setenv("KEY_DELIVERY", "käy")
+    before = proxy.decisions()
+    answer = proxy.chat("Where is my parcel?")
+    assert answer.status_code == 200
+    assert [name for name, *_ in stand_in.asked] == [answer.headers["x-taciturn-arm"]]
+    assert proxy.decisions() == [*before, answer.headers["x-taciturn-arm"]]
+
+
 def test_where_all_fail_the_first_failure_is_told_without_secrets(proxy, stand_in):
     before = proxy.decisions()
     for arm in ("refunds", "delivery", "account"):
@@ -296,6 +306,28 @@ def test_an_answer_without_end_is_cut_off(proxy, stand_in, monkeypatch):
         proxy.chat("Where is my parcel?")
 
 
+def test_an_answer_that_breaks_off_breaks_off_for_the_caller_with_one_line_in_the_log(proxy, stand_in, caplog):
+    def break_off(handler):
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.send_header("transfer-encoding", "chunked")
+        handler.end_headers()
+        handler.chunk(b"data: begun\n\n")
+        hang_up(handler)
+
+    stand_in.behave["delivery"] = break_off
+    body = {"messages": [{"role": "user", "content": "Where is my parcel?"}], "stream": True}
+    with proxy.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        pieces = answer.iter_bytes()
+        assert next(pieces) == b"data: begun\n\n"
+        with pytest.raises(httpx.RemoteProtocolError):
+            next(pieces)
+    assert proxy.chat("I forgot my password").status_code == 200  # by now the first request is over
+    assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [
+        ("WARNING", "the answer of an upstream broke off (RemoteProtocolError)", None)
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "status"),
     [
@@ -337,6 +369,44 @@ def test_an_upstream_that_takes_too_long_or_is_not_there(stand_in, tmp_path):
         assert (answer.status_code, answer.json()["status"]) == (502, 502)
         assert client.decisions() == []
     stand_in.released.set()
+
+
+def test_upstreams_that_hang_are_not_waited_for_in_turn(stand_in, tmp_path):
+    released = threading.Event()
+    for arm in ("refunds", "delivery", "account"):
+        stand_in.behave[arm] = lambda _: released.wait(30)
+    with serving(tmp_path, proxied(stand_in, timeout=0.5)) as client:
+        answer = client.chat("Where is my parcel?")
+        released.set()
+        assert (answer.status_code, answer.json()["detail"]) == (
+            504,
+            "the upstream of delivery did not answer within 0.5 s",
+        )
+        assert len(stand_in.asked) <= 2  # the second has used up the time of the third
+        assert client.decisions() == []
+
+
+def test_an_upstream_that_hangs_has_so_many_requests_and_no_more_and_stops_no_other(stand_in, tmp_path, monkeypatch):
+    monkeypatch.setattr(upstreams, "MOST_IN_FLIGHT", 2)
+    released = threading.Event()
+
+    def hang(handler):
+        assert released.wait(30)
+        StandIn.answer(handler)
+
+    stand_in.behave["delivery"] = hang
+    with serving(tmp_path, proxied(stand_in, timeout=30, fallback=False)) as client, ThreadPoolExecutor(2) as callers:
+        held = [callers.submit(client.chat, "Where is my parcel?") for _ in range(2)]
+        until(lambda: len(stand_in.asked) == 2)
+        assert client.chat("I forgot my password").status_code == 200
+        refused = client.chat("Where is my parcel?")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json()["detail"] == "the upstream of delivery has 2 requests in flight; retry later"
+        released.set()
+        assert [caller.result(30).status_code for caller in held] == [200, 200]
+        for behavior, status in ((StandIn.answer, 200), (say(400), 400), (say(500), 502)):  # none stays counted
+            stand_in.behave["delivery"] = behavior
+            assert [client.chat("Where is my parcel?").status_code for _ in range(3)] == [status] * 3
 
 
 def test_proxies_and_passwords_of_the_environment_are_not_used(stand_in, tmp_path, monkeypatch):

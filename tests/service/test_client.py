@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from fractions import Fraction
 
 import httpx
 import numpy as np
@@ -241,6 +242,10 @@ def test_what_json_cannot_say_is_not_sent(client, wrong):
         ({"a": float("inf")}, "'a' is inf; a finite number is needed"),
         ({"a": {"b": np.float32("-inf")}}, "'a.b' is -inf"),
         ({"a": 2**60}, "or text"),
+        ({"a": 10**400}, "'a' is .a whole number of 1329 bits.; a whole number from"),
+        ({"a": {"b": [-(10**5000)]}}, "'a.b' is .a whole number of"),
+        ({"a": Fraction(-(10**400))}, "'a' is -inf; a finite number is needed"),
+        ([10**400, 1.0], "a whole number that is too large; a finite number is needed"),
         ({"a": object()}, "'a' is <object"),
         (np.array([1.0, np.inf]), "inf at feature 1"),
         ([[1.0], [2.0]], "one row"),
@@ -260,3 +265,27 @@ def test_features_of_the_library_are_sent(client):
     remote = client.create("columns", arms=2, kind="linucb", features=features)
     assert remote.params["features"] == {"text": ["note"], "ignore": ["id"], "max_features": 100_000}
     client.delete("columns")
+
+
+@pytest.mark.parametrize("context", [f'{{"n": 1{"0" * 400}}}', f"[1{'0' * 400}, 1]", f'{{"n": [1{"0" * 5000}]}}'])
+def test_a_whole_number_beyond_a_float_is_a_problem_of_one_line(client, url, context):
+    client.create("beyond", arms=2, kind="linucb")
+    headers = {"content-type": "application/json"}
+    answer = httpx.post(f"{url}/v1/agents/beyond/decisions", content=f'{{"context": {context}}}', headers=headers)
+    assert answer.status_code in {400, 422}
+    assert "\n" not in answer.json()["detail"]
+    client.delete("beyond")
+
+
+@pytest.mark.parametrize("name", ["support/file", "../agents", "", "Shop", "a b", "a\nb", "a" * 65, "shop\n", 5, None])
+def test_a_name_that_no_agent_can_have_is_not_asked_for(name, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+
+    def answer(request):
+        raise AssertionError(request.url)
+
+    with Client("http://test", http=httpx.Client(transport=httpx.MockTransport(answer))) as client:
+        for call in (client.agent, client.delete, lambda name: client.load(name, tmp_path / "file")):
+            with pytest.raises(TaciturnError, match="cannot be the name of an agent; small letters") as error:
+                call(name)
+            assert "\n" not in str(error.value)

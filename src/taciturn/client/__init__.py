@@ -8,7 +8,7 @@ from typing import Any, Self
 import httpx
 
 from taciturn.client.compare import is_as_asked, same_agent
-from taciturn.client.connection import Connection, ServiceUnavailable, segment
+from taciturn.client.connection import Connection, ServiceUnavailable, agent_path
 from taciturn.client.remote import RemoteAgent
 from taciturn.contracts import Arm
 from taciturn.features.schema import Features
@@ -91,7 +91,7 @@ class Client:
 
     def load(self, name: str, path: str | Path) -> RemoteAgent:
         """Create the agent `name` from the file at `path`, which `save` wrote."""
-        place, file = f"/v1/agents/{segment(name)}/file", Path(path).read_bytes()
+        place, file = f"{agent_path(name)}/file", Path(path).read_bytes()
         reply = self.connection.send("POST", place, file=file)
         if reply.repeated and reply.slug == "name-taken":  # perhaps the answer to an earlier attempt was lost
             existing = self.agent(name)
@@ -101,10 +101,10 @@ class Client:
 
     def delete(self, name: str) -> None:
         """Delete the agent `name` permanently."""
-        reply = self.connection.send("DELETE", f"/v1/agents/{segment(name)}")
+        reply = self.connection.send("DELETE", agent_path(name))
         if not (reply.repeated and reply.slug == "unknown-agent"):
             reply.result()
 
     def _about(self, name: str) -> dict[str, Any]:
-        about: dict[str, Any] = self.connection.send("GET", f"/v1/agents/{segment(name)}").result()
+        about: dict[str, Any] = self.connection.send("GET", agent_path(name)).result()
         return about

@@ -16,7 +16,7 @@ import numpy as np
 from taciturn import errors
 from taciturn.errors import InvalidContext, TaciturnError
 from taciturn.retry import retry_after
-from taciturn.validate import check_number, shown
+from taciturn.validate import AGENT_NAME, check_number, shown
 
 ERRORS: dict[str, type[TaciturnError]] = {
     "unknown-decision": errors.UnknownDecision,
@@ -178,6 +178,15 @@ def encode(body: Any) -> bytes:
         return msgspec.json.encode(body, enc_hook=_plain)
     except UnicodeEncodeError as error:
         raise InvalidContext(f"a text has half a character, {shown(error.object[error.start])}; remove it") from None
+
+
+def agent_path(name: Any) -> str:
+    """The path of an agent; a name that no agent can have would lead elsewhere."""
+    if not isinstance(name, str) or not AGENT_NAME.fullmatch(name):
+        raise TaciturnError(
+            f"{shown(name)} cannot be the name of an agent; small letters, digits, - and _ can, at most 64"
+        )
+    return f"/v1/agents/{name}"
 
 
 def segment(text: str) -> str:

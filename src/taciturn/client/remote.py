@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from taciturn import errors
-from taciturn.client.connection import Connection, Reply, segment
+from taciturn.client.connection import Connection, Reply, agent_path, segment
 from taciturn.contracts import Arm, Context, Decision
 from taciturn.display import Displayed, Summary, counted, name_text
 from taciturn.features.json_form import json_context, json_contexts
@@ -125,7 +125,7 @@ class RemoteAgent(Displayed):
         Path(path).write_bytes(self._send("GET", "/file").content())
 
     def _send(self, method: str, rest: str, body: Any = None) -> Reply:
-        return self._connection.send(method, f"/v1/agents/{segment(self.name)}{rest}", body)
+        return self._connection.send(method, f"{agent_path(self.name)}{rest}", body)
 
 
 def _id(id: Any) -> int:

@@ -170,7 +170,12 @@ def _list_row(values: list[Any], given: Any) -> Any:
             f"a context is one row of values, not this {kind} of {type(values[0]).__name__}; {ALLOWED}"
         )
     if all(value is None or isinstance(value, float | int) for value in values):
-        return np.array([np.nan if value is None else value for value in values], float)
+        try:
+            return np.array([np.nan if value is None else value for value in values], float)
+        except OverflowError:
+            raise InvalidContext(
+                "the context holds a whole number that is too large; a finite number is needed"
+            ) from None
     return {str(position): value for position, value in enumerate(values)}
 
 

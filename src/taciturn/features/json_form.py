@@ -73,13 +73,16 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _number(name: str, value: Any) -> float:
-    number = float(value) if isinstance(value, Decimal | Fraction) else value
+    try:
+        number = float(value) if isinstance(value, Decimal | Fraction) else value
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     if not isinstance(number, int | float):
         message = f"feature {name!r} is {shown(value)} ({type(value).__name__}); {TAKEN} is needed"
         raise InvalidContext(message, feature=name)
-    if not math.isfinite(number):
-        raise InvalidContext(f"feature {name!r} is {number}; a finite number is needed", feature=name)
     if isinstance(number, int) and abs(number) > MAX_EXACT:
         message = f"feature {name!r} is {shown(number)}; a whole number from -2^53 to 2^53 is needed, or text"
         raise InvalidContext(message, feature=name)
+    if not math.isfinite(number):
+        raise InvalidContext(f"feature {name!r} is {number}; a finite number is needed", feature=name)
     return number

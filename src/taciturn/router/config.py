@@ -190,8 +190,10 @@ def _upstream(value: Value) -> Upstream:
     headers = {}
     for name, header in given["headers"].items() if "headers" in given else ():
         content = header.text(4_000)
-        if not HEADER.fullmatch(name) or name.lower() in OURS or not content.isascii() or not content.isprintable():
+        if not HEADER.fullmatch(name) or name.lower() in OURS:
             raise header.error("this header cannot be sent; others than those of HTTP itself and of keys can")
+        if not content.isascii() or not content.isprintable() or content != content.strip():
+            raise header.error("this value cannot be sent in a header; printable ASCII without spaces around it can")
         headers[name] = content
     return Upstream(
         url=_url(given["url"]),
@@ -216,14 +218,19 @@ def _url(value: Value) -> str:
 
 
 def _variable(value: Value) -> str:
-    """The name of an environment variable, which is set; the error does not show it, as it may be the key itself."""
+    """The name of a variable that holds what can be a key; errors do not show it, as it may be the key itself."""
     name = value.text(500)
     if not VARIABLE.fullmatch(name):
         raise value.error(
             "this is not the name of an environment variable; OPENAI_API_KEY is (the key itself stays out)"
         )
-    if not os.environ.get(name, "").strip():
+    if not (key := os.environ.get(name, "").strip()):
         raise value.error("this environment variable is not set; export it before the router starts")
+    if not all("!" <= character <= "~" for character in key):
+        raise value.error(
+            "this environment variable holds no key: there is a space, a line end or a letter outside ASCII in it; "
+            "export the key alone"
+        )
     return name
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import math
+import time
 from typing import Any
 from urllib.parse import quote
 
@@ -11,12 +12,14 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from taciturn.errors import RequestIdReused
 from taciturn.router.desk import Ask, Desk, Routed
 from taciturn.router.upstreams import Answer, Failed, Refused, Upstreams
 from taciturn.service.api.asgi import check_key
 from taciturn.service.api.bodies import JSON_WEIGHT, Budget, Decoder, Disconnected, Share, read_body
+from taciturn.service.api.connections import CUT
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
 from taciturn.service.api.routes import JSON
@@ -107,8 +110,13 @@ class Proxy:
         return await self._from_first_that_answers(ask, body)
 
     async def _from_first_that_answers(self, ask: Ask, body: bytes) -> Response:
-        """The answer of the best arm, or of the next best where its upstream fails."""
+        """The answer of the best arm, or of the next best where its upstream fails.
+
+        All arms after the first together have as long as one has, so that many that hang are not waited for in turn.
+        """
+        config = self._desk.config
         failure: Failed | None = None
+        until = math.inf
         while True:
             try:
                 routed = await self._routed(ask)
@@ -117,14 +125,15 @@ class Proxy:
                     raise
                 raise failure.problem from None  # no arm that is left fits the budget
             try:
-                return await self._forwarded(ask, routed, body)
+                return await self._forwarded(ask, routed, body, min(config.timeout, until - time.monotonic()))
             except Failed as error:
                 log.warning("%s", error)
                 await self._desk.withdraw(ask, routed)
-                failure = failure or error
+                if failure is None:
+                    failure, until = error, time.monotonic() + config.timeout
                 ask = ask._replace(without=ask.without | {routed.arm}, request_id=None)
-                left = self._desk.config.upstreams.keys() - ask.without
-                if not self._desk.config.fallback or self._desk.config.observe or not left:
+                left = bool(config.upstreams.keys() - ask.without) and time.monotonic() < until
+                if not config.fallback or config.observe or not left:
                     raise failure.problem from None
 
     async def _routed(self, ask: Ask) -> Routed:
@@ -134,9 +143,9 @@ class Proxy:
             except RequestIdReused:  # front ends ask for a title under the id of the message, too
                 return await self._desk.route(ask._replace(request_id=None))
 
-    async def _forwarded(self, ask: Ask, routed: Routed, body: bytes) -> Response:
+    async def _forwarded(self, ask: Ask, routed: Routed, body: bytes, seconds: float) -> Response:
         upstream = self._desk.config.upstreams[routed.arm]
-        answer = await self._upstreams.ask(routed.arm, upstream, _with_model(body, upstream.model))
+        answer = await self._upstreams.ask(routed.arm, upstream, _with_model(body, upstream.model), seconds)
         headers = {"x-taciturn-arm": quote(routed.arm, safe=PLAIN)}
         if isinstance(answer, Refused):
             await self._desk.withdraw(ask, routed)
@@ -144,24 +153,28 @@ class Proxy:
         headers["x-taciturn-decision"] = str(routed.id)
         if routed.would is not None:
             headers["x-taciturn-would"] = quote(routed.would, safe=PLAIN)
-        return _passed_on(answer, headers)
+        return _PassedOn(answer, headers)
 
 
-def _passed_on(answer: Answer, headers: dict[str, str]) -> Response:
-    if answer.encoding is not None:
-        headers["content-encoding"] = answer.encoding
-    headers["content-type"] = answer.media
-    return StreamingResponse(_logged(answer.pieces), answer.status, headers)
+class _PassedOn(StreamingResponse):
+    """An answer as it comes; where it breaks off, the connection does too, so that the caller knows."""
 
+    def __init__(self, answer: Answer, headers: dict[str, str]) -> None:
+        encoding = {} if answer.encoding is None else {"content-encoding": answer.encoding}
+        super().__init__(answer.pieces, answer.status, headers | encoding | {"content-type": answer.media})
+        self._close = answer.close
 
-async def _logged(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces; where they break off, the connection does too, so that the caller knows."""
-    try:
-        async for piece in pieces:
-            yield piece
-    except Failed as error:
-        log.warning("%s", error)
-        raise
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except Failed as error:
+            log.warning("%s", error)
+            if CUT not in scope:
+                raise  # a server that is not ours closes the connection for this, with a traceback
+            scope[CUT]()
+            await self.listen_for_disconnect(receive)
+        finally:
+            await self._close()
 
 
 def _last_text(body: bytes) -> str:

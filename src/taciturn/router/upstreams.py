@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import ssl
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
 import httpx
@@ -22,6 +24,9 @@ LONGEST = 1_800.0
 """Seconds that an answer may take in all."""
 
 CONNECT_SECONDS = 10.0
+MOST_IN_FLIGHT = 64
+"""Requests that one upstream may have at a time, answers that are being passed on included."""
+
 PASSED = ("application/json", "text/event-stream")
 """Content types that are passed on: others, such as a page in HTML, are not what an upstream should send."""
 
@@ -42,20 +47,22 @@ class Failed(Exception):
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
-        self.problem = Problem(status, "upstream-timeout" if status == 504 else "upstream-failed", detail)
+        slug = {503: "unavailable", 504: "upstream-timeout"}.get(status, "upstream-failed")
+        self.problem = Problem(status, slug, detail)
 
 
 class Answer(NamedTuple):
-    """An answer that has begun; `pieces` is to be read to its end, or closed."""
+    """An answer that has begun; `close` is to be called in the end, whether `pieces` were read or not."""
 
     status: int
     media: str
     encoding: str | None
     pieces: AsyncIterator[bytes]
+    close: Callable[[], Awaitable[None]]
 
 
 class Upstreams:
-    """The connections to all upstreams.
+    """The connections to all upstreams; each has its own, and a bounded number, so that one that hangs stops no other.
 
     Nothing of a caller's headers is sent, no redirect is followed, and no proxy, cookie or .netrc is used: an upstream
     gets the request's body, its own key and its own headers.
@@ -66,39 +73,58 @@ class Upstreams:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._client: httpx.AsyncClient | None = None
+        self._clients: dict[str, httpx.AsyncClient] = {}
+        self._in_flight: Counter[str] = Counter()
+        self._verify: ssl.SSLContext | None = None
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
-    def _opened(self) -> httpx.AsyncClient:
-        if self._client is None:
+    def _client(self, arm: str) -> httpx.AsyncClient:
+        """The client of an arm's upstream; all share the certificates, which take long to read."""
+        if arm not in self._clients:
+            self._verify = self._verify or httpx.create_ssl_context(trust_env=False)
             timeout = httpx.Timeout(self._seconds, connect=min(self._seconds, CONNECT_SECONDS))
-            limits = httpx.Limits(max_connections=500, max_keepalive_connections=50)
-            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, follow_redirects=False)
-        return self._client
+            limits = httpx.Limits(max_connections=MOST_IN_FLIGHT, max_keepalive_connections=10)
+            self._clients[arm] = httpx.AsyncClient(
+                timeout=timeout, limits=limits, trust_env=False, follow_redirects=False, verify=self._verify
+            )
+        return self._clients[arm]
 
-    async def ask(self, arm: str, upstream: Upstream, body: bytes) -> Answer | Refused:
-        """The beginning of an answer; raises `Failed` where there is none that can be passed on."""
-        client = self._opened()
+    async def ask(self, arm: str, upstream: Upstream, body: bytes, seconds: float) -> Answer | Refused:
+        """The beginning of an answer within `seconds`; raises `Failed` where there is none that can be passed on."""
+        if self._in_flight[arm] >= MOST_IN_FLIGHT:
+            raise Failed(503, f"the upstream of {arm} has {MOST_IN_FLIGHT} requests in flight; retry later")
+        self._in_flight[arm] += 1
+        answer = None
+        try:
+            response = await self._sent(arm, upstream, body, seconds)
+            try:
+                answer = await self._judged(arm, response)
+            finally:
+                if not isinstance(answer, Answer):
+                    await response.aclose()
+        finally:
+            if not isinstance(answer, Answer):
+                self._in_flight[arm] -= 1
+        return answer
+
+    async def _sent(self, arm: str, upstream: Upstream, body: bytes, seconds: float) -> httpx.Response:
+        """The response to a request, without its body."""
+        client = self._client(arm)
         client.cookies.clear()
-        request = client.build_request(
-            "POST", f"{upstream.url}/chat/completions", content=body, headers=_headers(upstream)
-        )
         try:
-            async with asyncio.timeout(self._seconds):
-                response = await client.send(request, stream=True)
+            request = client.build_request(
+                "POST", f"{upstream.url}/chat/completions", content=body, headers=_headers(upstream)
+            )
+            async with asyncio.timeout(seconds):
+                return await client.send(request, stream=True)
         except (TimeoutError, httpx.TimeoutException):
-            raise Failed(504, f"the upstream of {arm} did not answer within {self._seconds:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise Failed(504, f"the upstream of {arm} did not answer within {seconds:.3g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError) as error:
             raise Failed(502, f"the upstream of {arm} cannot be reached ({type(error).__name__})") from None
-        try:
-            return await self._judged(arm, response)
-        except BaseException:
-            await response.aclose()
-            raise
 
     async def _judged(self, arm: str, response: httpx.Response) -> Answer | Refused:
         status, media = response.status_code, response.headers.get("content-type", "")
@@ -113,7 +139,14 @@ class Upstreams:
             )
         if int(length) > MAX_ANSWER if (length := response.headers.get("content-length", "")).isdigit() else False:
             raise Failed(502, f"the upstream of {arm} answered with more than {MAX_ANSWER} bytes")
-        return Answer(status, media, response.headers.get("content-encoding"), self._pieces(response))
+
+        async def close() -> None:
+            try:
+                await response.aclose()
+            finally:
+                self._in_flight[arm] -= 1
+
+        return Answer(status, media, response.headers.get("content-encoding"), _pieces(response), close)
 
     async def _refusal(self, response: httpx.Response) -> bytes:
         """The body of a refusal; an empty object in place of one that is too long, compressed or not complete."""
@@ -126,23 +159,21 @@ class Upstreams:
                         break
         except (TimeoutError, httpx.HTTPError):
             body = b""
-        await response.aclose()
         sound = 0 < len(body) <= MAX_REFUSAL and "content-encoding" not in response.headers
         return body if sound else b"{}"
 
-    async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        """What arrives, as it arrives; raises `Failed` where it breaks off, is too long or takes too long."""
-        sent, until = 0, time.monotonic() + LONGEST
-        try:
-            async for piece in response.aiter_raw():
-                sent += len(piece)
-                if sent > MAX_ANSWER or time.monotonic() > until:
-                    raise Failed(502, "the answer of an upstream was too long, and was cut off")
-                yield piece
-        except httpx.HTTPError as error:
-            raise Failed(502, f"the answer of an upstream broke off ({type(error).__name__})") from None
-        finally:
-            await response.aclose()
+
+async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    """What arrives, as it arrives; raises `Failed` where it breaks off, is too long or takes too long."""
+    sent, until = 0, time.monotonic() + LONGEST
+    try:
+        async for piece in response.aiter_raw():
+            sent += len(piece)
+            if sent > MAX_ANSWER or time.monotonic() > until:
+                raise Failed(502, "the answer of an upstream was too long, and was cut off")
+            yield piece
+    except httpx.HTTPError as error:
+        raise Failed(502, f"the answer of an upstream broke off ({type(error).__name__})") from None
 
 
 def _headers(upstream: Upstream) -> dict[str, str]:

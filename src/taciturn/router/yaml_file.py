@@ -1,7 +1,8 @@
 """A YAML file whose errors say which line and which key they are about."""
 
 import difflib
-import math
+import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +17,15 @@ MAX_BYTES = 2_000_000
 
 MAX_DEPTH = 12
 """How deep a file may nest."""
+
+DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+"""Numbers as people write them: YAML takes 1e3 for text."""
+
+UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
+"""Seconds of the units of a duration, longest first."""
+
+DURATIONS = ("90s", "15m", "6h", "2d")
+"""Examples of durations."""
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -35,7 +45,8 @@ class Value:
     def error(self, problem: str) -> TaciturnError:
         """The error for this value."""
         where = f" {self.path}:" if self.path else ""
-        return TaciturnError(f"{self._file}, line {self._node.start_mark.line + 1}:{where} {problem}")
+        message = f"{self._file}, line {self._node.start_mark.line + 1}:{where} {problem}"
+        return TaciturnError("".join(c if c.isprintable() else " " for c in message))  # a key can have a line end
 
     def _child(self, node: yaml.Node, key: str) -> Self:
         return type(self)(node, self._file, f"{self.path}.{key}" if self.path else key)
@@ -84,6 +95,8 @@ class Value:
     def text(self, most: int) -> str:
         """Text of at most so many characters, and not only spaces."""
         value = _plain(self._node)
+        if isinstance(self._node, yaml.MappingNode) and self._node.value:
+            raise self.error("a mapping is given, as a colon made it one; put the text into quotes if it is text")
         if not isinstance(value, str):
             raise self._is_not("text (in quotes, if it looks like something else)")
         if not value.strip() or len(value) > most:
@@ -96,9 +109,8 @@ class Value:
 
     def number(self, least: float, most: float) -> float:
         """A number from `least` to `most`."""
-        value = _plain(self._node)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not least <= value <= most:
+        value = _number(_plain(self._node))
+        if value is None or not least <= value <= most:
             raise self._is_not(f"a number from {least:g} to {most:g}")
         return float(value)
 
@@ -118,16 +130,11 @@ class Value:
 
     def seconds(self, least: float, most: float) -> float:
         """A duration in seconds: a number of them, or 90s, 15m, 6h, 2d."""
-        value = _plain(self._node)
-        units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-        number: Any = value
-        if isinstance(value, str) and value[-1:] in units:
-            try:
-                number = float(value[:-1]) * units[value[-1]]
-            except ValueError:
-                number = None
-        if isinstance(number, bool | str | None) or not isinstance(number, int | float) or not least <= number <= most:
-            raise self._is_not(f"a duration from {least:g}s to {most / 86400:g}d, as 90s, 15m, 6h or 2d")
+        number = _seconds(_plain(self._node))
+        if number is None or not least <= number <= most:
+            *others, last = (example for example in DURATIONS if (_seconds(example) or 0.0) <= most)
+            examples = f"{', '.join(others)} or {last}"
+            raise self._is_not(f"a duration from {_duration(least)} to {_duration(most)}, as {examples},")
         return float(number)
 
     def _is_not(self, wanted: str) -> TaciturnError:
@@ -137,26 +144,46 @@ class Value:
 
 
 def _plain(node: yaml.Node) -> Any:
-    """The plain value of a node, as `yaml.safe_load` makes it; of a list or mapping only its kind."""
+    """The plain value of a node, as `yaml.safe_load` makes it; of a list or mapping only its kind.
+
+    Text stays text where its tag does not fit it, and where YAML would take it for a number to the base of 60: 1:30.
+    """
     if isinstance(node, yaml.SequenceNode):
         return []
     if isinstance(node, yaml.MappingNode):
         return {}
     constructor: Any = yaml.constructor.SafeConstructor()
     try:
-        return constructor.construct_object(node)
-    except (yaml.YAMLError, ValueError, OverflowError):  # a tag of its own, the 31st of February
+        value = constructor.construct_object(node)
+    except Exception:  # noqa: BLE001 - a tag of its own, !!int "", the 31st of February: each raises another error
         return node.value
+    return node.value if isinstance(value, int | float) and ":" in node.value else value
+
+
+def _number(value: Any) -> float | None:
+    """The number that a plain value is or says; None for none."""
+    if isinstance(value, str) and DECIMAL.fullmatch(value):
+        return float(value)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _seconds(value: Any) -> float | None:
+    """The seconds of a duration, as 90, "90s" or "1.5m"; None for none."""
+    if not isinstance(value, str) or value[-1:] not in UNITS:
+        return _number(value)
+    number = _number(value[:-1].strip())
+    return None if number is None else number * UNITS[value[-1]]
+
+
+def _duration(seconds: float) -> str:
+    """A duration in the longest unit that it has at least one of."""
+    unit = next((unit for unit, length in UNITS.items() if seconds >= length), "s")
+    return f"{seconds / UNITS[unit]:g}{unit}"
 
 
 def read_yaml(path: Path) -> Value:
     """The content of a YAML file; raises an error of one line where it is none."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise TaciturnError(f"{path}: cannot be read ({error.strerror}); give the YAML file of a router") from None
-    if len(content) > MAX_BYTES:
-        raise TaciturnError(f"{path}: has {len(content)} bytes; {MAX_BYTES} are allowed")
+    content = _content(path)
     try:
         text = content.decode("utf-8-sig")
         _check_events(text, path)
@@ -172,6 +199,20 @@ def read_yaml(path: Path) -> Value:
     if node is None:
         raise TaciturnError(f"{path}: is empty; name the arms of the router: arms: …")
     return Value(node, str(path))
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file; a pipe or a device, which may have no end, is not read."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise TaciturnError(f"{path}: is a folder, a pipe or a device; give the YAML file of a router")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise TaciturnError(f"{path}: cannot be read ({error.strerror}); give the YAML file of a router") from None
+    if len(content) > MAX_BYTES:
+        raise TaciturnError(f"{path}: has too many bytes; {MAX_BYTES} are allowed")
+    return content
 
 
 def _check_events(text: str, path: Path) -> None:

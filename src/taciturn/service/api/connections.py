@@ -11,6 +11,9 @@ from taciturn.service.core.limits import Limits
 MAX_PIPELINED = 100
 """Requests that a connection may send ahead of their answers; each is parsed and kept until its turn."""
 
+CUT = "taciturn.cut"
+"""The key of a scope for what closes the connection after all that was sent, to break off an answer that has begun."""
+
 
 class Connections:
     """The open connections of a server, oldest first: those whose request is incomplete, and those without a request.
@@ -114,6 +117,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
+        self.scope[CUT] = self.transport.close  # type: ignore[literal-required]
         self._in_headers = self._in_message = True
         if self._counted and self not in self.shared.incomplete:
             self.shared.idle.pop(self, None)

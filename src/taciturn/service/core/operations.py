@@ -1,7 +1,6 @@
 """The operations that change an agent, and their form in the journal: each is an entry under its kind."""
 
 import hashlib
-import re
 from typing import Annotated, Any
 
 import msgspec
@@ -14,11 +13,12 @@ from taciturn.service.core.contexts import MAX_EXACT, MAX_NAME, JSONContext
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.errors import ValidationError
 from taciturn.service.journal.base import Entry
+from taciturn.validate import AGENT_NAME
 
 Integer = Annotated[int, Meta(ge=-MAX_EXACT, le=MAX_EXACT)]
 Id = Annotated[int, Meta(ge=0, le=MAX_EXACT)]
 ArmName = Annotated[str, Meta(min_length=1, max_length=200)] | Integer
-NAME = re.compile("^[a-z0-9][a-z0-9_-]{0,63}$")
+NAME = AGENT_NAME
 AgentName = Annotated[str, Meta(pattern=NAME.pattern)]
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 RewardValue = Annotated[float, Meta(ge=0, le=1)] | None
