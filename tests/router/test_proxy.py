@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from router_kit import serving, shop
-from service_kit import until
-from taciturn.router import upstreams
+from service_kit import MemoryJournal, until
+from taciturn.router import attempts, upstreams
 from taciturn.service.api.keys import Keyring, digest
 from taciturn.service.journal.base import Key
 
@@ -233,6 +233,56 @@ def test_the_next_best_arm_answers_where_an_upstream_fails_and_the_decision_is_w
     assert proxy.decisions() == [*before, arm]
     again = proxy.chat("and now?", {"x-taciturn-session": failure.replace(" ", "-")})
     assert again.headers["x-taciturn-arm"] == arm
+
+
+def rated(client, chat, message, rating=1):
+    """The decision that a thumb in the shape of Open WebUI reaches."""
+    thumb = {"type": "rating", "data": {"rating": rating}, "meta": {"chat_id": chat, "message_id": message}}
+    answer = client.http.post("/v1/feedback", json=thumb)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
+
+
+def test_a_retry_and_a_thumb_find_what_was_answered_after_failures(stand_in, tmp_path):
+    journal, headers = MemoryJournal(), {"x-openwebui-chat-id": "c1", "x-openwebui-message-id": "m1"}
+    stand_in.behave["delivery"] = hang_up
+    with serving(tmp_path, proxied(stand_in), journal=journal) as client:
+        answer = client.chat("Where is my parcel?", headers)
+        assert answer.headers["x-taciturn-arm"] != "delivery"
+        made = answer.headers["x-taciturn-decision"]
+        assert rated(client, "c1", "m1") == rated(client, None, "m1") == rated(client, "c1", "other") == made
+        assert client.chat("Where is my parcel?", headers).headers["x-taciturn-decision"] == made
+        assert len(client.decisions()) == 1
+    with serving(tmp_path, proxied(stand_in), journal=journal) as client:
+        assert rated(client, None, "m1", -1) == made
+        assert client.chat("Where is my parcel?", headers).headers["x-taciturn-decision"] == made
+        stand_in.behave[answer.headers["x-taciturn-arm"]] = (
+            hang_up  # which others have seen, so that its decision stays
+        )
+        last = client.chat("Where is my parcel?", headers).headers["x-taciturn-decision"]
+        assert len(client.decisions()) == 2
+        assert rated(client, None, "m1") == last != made
+
+
+def test_a_message_that_nobody_answered_can_be_asked_about_again(proxy, stand_in):
+    headers = {"x-openwebui-chat-id": "c2", "x-openwebui-message-id": "m2"}
+    for arm in ("refunds", "delivery", "account"):
+        stand_in.behave[arm] = hang_up
+    assert proxy.chat("Where is my parcel?", headers).status_code == 502
+    thumb = {"message_id": "m2", "rating": "like"}
+    assert proxy.http.post("/v1/feedback", json=thumb).status_code == 410
+    stand_in.behave.clear()
+    made = proxy.chat("Where is my parcel?", headers).headers["x-taciturn-decision"]
+    assert rated(proxy, None, "m2") == made
+
+
+def test_an_id_that_fails_for_ever_is_dropped_in_the_end(proxy, stand_in, monkeypatch):
+    monkeypatch.setattr(attempts, "MAX_ATTEMPTS", 2)
+    headers = {"x-openwebui-message-id": "m3"}
+    stand_in.behave["delivery"] = stand_in.behave["account"] = stand_in.behave["refunds"] = hang_up
+    assert proxy.chat("Where is my parcel?", headers).status_code == 502
+    stand_in.behave.clear()
+    assert proxy.chat("Where is my parcel?", headers).status_code == 200
 
 
 def test_where_all_fail_the_first_failure_is_told_without_secrets(proxy, stand_in):

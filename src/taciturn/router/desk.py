@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from taciturn.errors import ForgottenDecision, RequestIdReused, UnknownDecision
+from taciturn.errors import RequestIdReused, UnknownDecision
+from taciturn.router.attempts import Attempts, attempts_of
 from taciturn.router.budget import affordable
 from taciturn.router.config import RouterConfig
 from taciturn.router.reasons import in_words, reasons
@@ -65,9 +66,14 @@ class Routed:
 
 
 class Look(NamedTuple):
-    """What is read of the agent before a decision: the decision of an earlier request of this id, and the counts."""
+    """What is read of the agent before a decision.
+
+    That is the decision of an earlier request of this id, the id under which a new one is made, and how often each arm
+    was chosen.
+    """
 
     known: Answered | None
+    request_id: str | None
     counts: dict[str, int]
 
 
@@ -125,16 +131,16 @@ class Desk:
 
     async def _decide(self, ask: Ask) -> Routed:
         if self.config.budget is None and ask.request_id is None:
-            return await self._explained(ask, await self._decided(ask, self._allowed(ask, None)))
+            return await self._explained(ask, await self._decided(ask, self._allowed(ask, None), None))
         async with self._paying:
             look = await self._look(ask)
-            answered = look.known or await self._decided(ask, self._allowed(ask, look.counts))
+            answered = look.known or await self._decided(ask, self._allowed(ask, look.counts), look.request_id)
         return await self._explained(ask, answered, new=look.known is None)
 
     async def _look(self, ask: Ask) -> Look:
         def read(session: Session) -> Look:
             counts = dict(zip(session.agent.arm_names, session.agent.times_chosen, strict=True))
-            return Look(_known_decision(session, ask), counts)  # type: ignore[arg-type]
+            return Look(*_known_decision(session, ask), counts)  # type: ignore[arg-type]
 
         return await self._service.call_async(self.config.name, read)  # type: ignore[no-any-return]
 
@@ -156,10 +162,10 @@ class Desk:
             raise LimitExceeded("no arm that is left fits the budget")
         return found
 
-    async def _decided(self, ask: Ask, allowed: list[str]) -> Answered:
+    async def _decided(self, ask: Ask, allowed: list[str], request_id: str | None) -> Answered:
         """A new decision of the agent; it is in the journal."""
         context: Any = {"text": ask.text} | ({} if ask.session is None else {"session": ask.session})
-        request = DecideRequest(context=context, allowed=list(allowed), request_id=ask.request_id)
+        request = DecideRequest(context=context, allowed=list(allowed), request_id=request_id)
         self._service.limits.check_request(request)
         return _decode_answer(await self._service.call_async(self.config.name, Decide(request)))
 
@@ -203,15 +209,17 @@ class Desk:
         """The id of the decision that a thumb is about: by its own id, that of its request, or its session."""
         if thumb.id is not None:
             return thumb.id
+        made: Attempts | None = None
         if thumb.request_id is not None:
             wanted = thumb.request_id
-            known = await self._service.call_async(self.config.name, lambda session: session.requests.get(wanted))
-            if known is not None:
-                return int(known.first_id)
-        turn = None if thumb.session is None else self.sessions.latest(thumb.session)
-        if turn is None:
-            raise UnknownDecision("no decision is known for this message or session; it may be too old")
-        return turn.id
+            made = await self._service.call_async(self.config.name, lambda session: attempts_of(session, wanted))
+        if made is not None and made.latest is not None and made.stands:
+            return made.latest
+        if thumb.session is not None and (turn := self.sessions.latest(thumb.session)) is not None:
+            return turn.id
+        if made is not None and made.latest is not None:
+            return made.latest  # it is forgotten, which the caller is told
+        raise UnknownDecision("no decision is known for this message or session; it may be too old")
 
     async def count(self) -> int:
         """How many decisions there were, without those that were withdrawn."""
@@ -248,21 +256,29 @@ def _known_turns(session: Session) -> list[tuple[str, Turn]]:
     return [(name, Turn(made.id, str(made.arm), made.time)) for name, made in known if made.state != "labelled"]
 
 
-def _known_decision(session: Session, ask: Ask) -> Answered | None:
-    """The decision that a request of this id was answered with; raises if that had another text or session."""
-    known = None if ask.request_id is None else session.requests.get(ask.request_id)
-    if known is None:
-        return None
-    given = {"text": ask.text[:MAX_CHARACTERS]} | ({} if ask.session is None else {"session": ask.session})
-    try:
-        made = session.agent.decision(known.first_id)
-    except ForgottenDecision:  # it was withdrawn, so that nothing was answered, or evicted
-        raise RequestIdReused(
-            f"request_id {ask.request_id!r} was used before; give each request an id of its own"
-        ) from None
-    if session.remembered.values.get(known.first_id) != given:
-        raise RequestIdReused(f"request_id {ask.request_id!r} was used for another text; give each an id of its own")
-    return Answered(made.id, made.arm, _plain(made.scores), _plain(made.widths), made.propensity)  # type: ignore[arg-type]
+def _known_decision(session: Session, ask: Ask) -> tuple[Answered | None, str | None]:
+    """The decision that a request of this id was answered with, and the id under which another one would be made.
+
+    Raises an error if that request had another text or session.
+    """
+    if ask.request_id is None:
+        return None, None
+    known = attempts_of(session, ask.request_id)
+    if known.latest is not None and known.stands:
+        given = {"text": ask.text[:MAX_CHARACTERS]} | ({} if ask.session is None else {"session": ask.session})
+        if session.remembered.values.get(known.latest) != given:
+            raise _reused(ask, "for another text")
+        made = session.agent.decision(known.latest)
+        if made.arm not in ask.without:
+            plain = _plain(made.scores), _plain(made.widths)
+            return Answered(made.id, made.arm, *plain, made.propensity), known.free  # type: ignore[arg-type]
+    if known.free is None:
+        raise _reused(ask, "too often")
+    return None, known.free
+
+
+def _reused(ask: Ask, how: str) -> RequestIdReused:
+    return RequestIdReused(f"request_id {ask.request_id!r} was used {how}; give each request an id of its own")
 
 
 def _plain(values: Any) -> list[float | None]:

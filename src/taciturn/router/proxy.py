@@ -122,7 +122,7 @@ class Proxy:
                 log.warning("%s", error)
                 await self._desk.withdraw(ask, routed)
                 failure = failure or error
-                ask = ask._replace(without=ask.without | {routed.arm}, request_id=None)
+                ask = ask._replace(without=ask.without | {routed.arm})
                 left = self._desk.config.upstreams.keys() - ask.without
                 if not self._desk.config.fallback or self._desk.config.observe or not left:
                     raise failure.problem from None
