@@ -264,6 +264,19 @@ def test_a_retry_and_a_thumb_find_what_was_answered_after_failures(stand_in, tmp
         assert rated(client, None, "m1") == last != made
 
 
+def test_a_thumb_on_a_later_turn_finds_its_decision_also_after_a_failure(proxy, stand_in):
+    def ask(text, message):
+        headers = {"x-openwebui-chat-id": "c4", "x-openwebui-message-id": message}
+        return proxy.chat(text, headers).headers["x-taciturn-decision"]
+
+    first = ask("Where is my parcel?", "c4-1")
+    assert ask("And now?", "c4-2") == ask("Make a title of this chat", "c4-2") == rated(proxy, None, "c4-2") == first
+    stand_in.behave["delivery"] = hang_up
+    moved = ask("And now?", "c4-2")
+    assert moved == rated(proxy, None, "c4-2") == ask("And later?", "c4-3") == rated(proxy, None, "c4-3") != first
+    assert rated(proxy, "c4", "c4-1") == first
+
+
 def test_a_message_that_nobody_answered_can_be_asked_about_again(proxy, stand_in):
     headers = {"x-openwebui-chat-id": "c2", "x-openwebui-message-id": "m2"}
     for arm in ("refunds", "delivery", "account"):

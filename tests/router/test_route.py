@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from router_kit import SHOP, Clock, running, shop
 from service_kit import MemoryJournal
 from taciturn.errors import TaciturnError
+from taciturn.router import sessions
 from taciturn.router.setup import Changes
 from taciturn.service.api.keys import Keyring, digest
 from taciturn.service.core.operations import Create
@@ -68,6 +69,47 @@ def test_a_session_stays_with_its_decision_and_its_thumbs_reach_it(router):
     assert (later["id"], later["arm"], later["propensity"]) == (first["id"], first["arm"], first["propensity"])
     assert router.route("I forgot my password", session="s2")["arm"] == "account"
     assert router.feedback(chat_id="s1", rating=1)["id"] == first["id"]
+
+
+def test_a_thumb_on_any_turn_of_a_session_reaches_its_decision_by_the_id_of_the_turn(router):
+    first = router.route("the parcel is late", session="t1", request_id="t1-1")
+    later = router.route("is it?", session="t1", request_id="t1-2")
+    assert (later["id"], later["sticky"]) == (first["id"], True)
+    for name in ("t1-1", "t1-2"):
+        assert router.feedback(message_id=name, rating="like")["id"] == first["id"]
+
+
+def test_a_request_id_within_a_session_is_answered_once_too(router):
+    first = router.route("the parcel is late", session="t2", request_id="t2-1")
+    second = router.route("is it?", session="t2", request_id="t2-2")
+    assert router.route("the parcel is late", session="t2", request_id="t2-1") == first
+    assert router.route("is it?", session="t2", request_id="t2-2") == second
+    for name in ("t2-1", "t2-2"):
+        for text, session in (("another text", "t2"), ("is it?", None), ("the parcel is late", "t3")):
+            assert router.route(text, 409, session=session, request_id=name)["field"] == "request_id"
+
+
+def test_a_thumb_for_a_withdrawn_decision_goes_to_that_of_its_session_which_came_after(router):
+    first = router.route("the parcel is late", session="t4", request_id="t4-1")
+    router.route("is it?", session="t4", request_id="t4-2")
+    assert router.web("DELETE", f"/v1/agents/shop/decisions/{first['id']}").status_code == 204
+    for name in ("t4-1", "t4-2"):
+        assert router.feedback(410, message_id=name, rating="like")["status"] == 410
+    after = router.route("the parcel is late", session="t4")
+    assert after["id"] != first["id"]
+    for name in ("t4-1", "t4-2"):
+        assert router.feedback(message_id=name, chat_id="t4", rating="like")["id"] == after["id"]
+
+
+def test_so_many_requests_that_stayed_are_known_and_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(sessions, "MAX_STAYED", 3)
+    with running(tmp_path) as router:
+        first = router.route("the parcel is late", session="s")
+        for i in range(5):
+            router.route("is it?", session="s", request_id=f"r{i}")
+        router.feedback(404, message_id="r1", rating="like")
+        assert router.feedback(message_id="r2", rating="like")["id"] == first["id"]
+        assert router.feedback(message_id="r1", chat_id="s", rating="like")["id"] == first["id"]
 
 
 def test_two_first_texts_of_a_session_at_once_are_one_decision(router):

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from taciturn.errors import RequestIdReused, UnknownDecision
-from taciturn.router.attempts import Attempts, attempts_of
+from taciturn.router.attempts import attempts_of
 from taciturn.router.budget import affordable
 from taciturn.router.config import RouterConfig
 from taciturn.router.reasons import in_words, reasons
@@ -98,18 +98,26 @@ class Desk:
         if not ask.text.strip():
             raise ValidationError("the text is empty", "text")
         async with self.sessions.turn_of(ask.session):
-            turn = self._sticky_turn(ask)
+            turn = await self._sticky_turn(ask)
             if turn is not None and (found := await self._stay(turn)) is not None:
+                if ask.request_id is not None:
+                    self.sessions.stay(ask.request_id, turn, _asked(ask))
                 return found
             routed = await self._decide(ask)
             if ask.session is not None and routed.new:
                 self.sessions.put(ask.session, Turn(routed.id, routed.arm, self._service.clock()))
             return routed
 
-    def _sticky_turn(self, ask: Ask) -> Turn | None:
-        if not self.config.sticky or ask.session is None or self.config.observe:
-            return None
-        turn = self.sessions.current(ask.session, self._service.clock())
+    async def _sticky_turn(self, ask: Ask) -> Turn | None:
+        """The decision to stay with: that of an earlier request of this id which did so, or that of the session."""
+        if self.config.observe or (ask.request_id is not None and (await self._look(ask)).known is not None):
+            return None  # an id that has a decision of its own gets that one
+        stayed = None if ask.request_id is None else self.sessions.stayed(ask.request_id)
+        if stayed is not None and stayed.asked != _asked(ask):
+            raise _reused(ask, "for another text")
+        turn = None if stayed is None else stayed.turn
+        if turn is None and self.config.sticky and ask.session is not None:
+            turn = self.sessions.current(ask.session, self._service.clock())
         return turn if turn is not None and turn.arm in self.config.costs and turn.arm not in ask.without else None
 
     async def _stay(self, turn: Turn) -> Routed | None:
@@ -209,17 +217,24 @@ class Desk:
         """The id of the decision that a thumb is about: by its own id, that of its request, or its session."""
         if thumb.id is not None:
             return thumb.id
-        made: Attempts | None = None
-        if thumb.request_id is not None:
-            wanted = thumb.request_id
-            made = await self._service.call_async(self.config.name, lambda session: attempts_of(session, wanted))
-        if made is not None and made.latest is not None and made.stands:
-            return made.latest
-        if thumb.session is not None and (turn := self.sessions.latest(thumb.session)) is not None:
+        id, stands = (None, False) if thumb.request_id is None else await self._known_by(thumb.request_id)
+        if not stands and thumb.session is not None and (turn := self.sessions.latest(thumb.session)) is not None:
             return turn.id
-        if made is not None and made.latest is not None:
-            return made.latest  # it is forgotten, which the caller is told
-        raise UnknownDecision("no decision is known for this message or session; it may be too old")
+        if id is None:
+            raise UnknownDecision("no decision is known for this message or session; it may be too old")
+        return id  # if it does not stand, the caller is told so
+
+    async def _known_by(self, request_id: str) -> tuple[int | None, bool]:
+        """The decision that a request of this id made or stayed with, None if there is none; and whether it stands."""
+        stayed = self.sessions.stayed(request_id)
+
+        def read(session: Session) -> tuple[int | None, bool]:
+            made = attempts_of(session, request_id)
+            if made.stands or stayed is None:
+                return made.latest, made.stands
+            return stayed.turn.id, stayed.turn.id in session.agent.decisions
+
+        return await self._service.call_async(self.config.name, read)  # type: ignore[no-any-return]
 
     async def count(self) -> int:
         """How many decisions there were, without those that were withdrawn."""
@@ -275,6 +290,11 @@ def _known_decision(session: Session, ask: Ask) -> tuple[Answered | None, str | 
     if known.free is None:
         raise _reused(ask, "too often")
     return None, known.free
+
+
+def _asked(ask: Ask) -> int:
+    """A hash of what is asked, for this process."""
+    return hash((ask.text, ask.session))
 
 
 def _reused(ask: Ask, how: str) -> RequestIdReused:
