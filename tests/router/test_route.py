@@ -338,6 +338,39 @@ def test_in_observe_mode_the_default_is_answered_and_the_choice_is_logged(tmp_pa
         assert router.route("I want my money back", 422, sent="none")["field"] == "sent"
 
 
+def test_what_was_observed_is_no_session_to_stay_with_and_its_thumbs_find_it(tmp_path):
+    journal, observing = MemoryJournal(), shop(mode="observe", default="account")
+    with running(tmp_path, journal=journal) as router:
+        old = router.route("I want my money back", session="old")
+    for _ in range(2):
+        with running(tmp_path, observing, journal) as router:
+            observed = router.route("I want my money back", session="s")
+            assert router.feedback(session="s", rating="down")["id"] == observed["id"]
+    with running(tmp_path, observing, journal) as router:
+        assert router.feedback(session="s", rating="up")["id"] == observed["id"]
+    for _ in range(2):  # also where the first start in the other mode had no requests
+        with running(tmp_path, journal=journal) as router:
+            assert router.feedback(session="s", rating="down")["id"] == observed["id"]
+    with running(tmp_path, journal=journal) as router:
+        first = router.route("I want my money back", session="s")
+        assert (first["sticky"], first["arm"]) == (False, "refunds")
+        assert not router.route("I want my money back", session="old")["sticky"]
+        assert router.feedback(id=old["id"], rating="up")["outcome"] == "taken"
+    with running(tmp_path, journal=journal) as router:
+        assert router.route("and now?", session="s")["id"] == first["id"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"shop": 5}', '{"shop": {"observe": false, "since": 9999}}', None])
+def test_without_the_note_of_its_mode_sessions_begin_anew(tmp_path, content):
+    journal, note = MemoryJournal(), tmp_path / "mode.json"
+    with running(tmp_path, journal=journal) as router:
+        router.route("the parcel is late", session="s")
+    note.unlink() if content is None else note.write_text(content)
+    with running(tmp_path, journal=journal) as router:
+        assert not router.route("the parcel is late", session="s")["sticky"]
+        assert router.route("is it?", session="s")["sticky"]
+
+
 # Stickiness, for any turns.
 
 

@@ -84,11 +84,13 @@ class Desk:
         config: what the file says.
         service: has the agent, which is called `config.name` and has the arms of the file.
         begun: how often each arm was chosen when the budget began.
+        since: the id of the first decision in the mode that the router is in; sessions do not stay with earlier ones.
     """
 
-    def __init__(self, config: RouterConfig, service: Service, begun: Mapping[str, int]) -> None:
+    def __init__(self, config: RouterConfig, service: Service, begun: Mapping[str, int], since: int) -> None:
         self.config, self._service, self._begun = config, service, begun
-        self.sessions = Sessions(config.session_seconds, service.call(config.name, _known_turns))
+        turns = service.call(config.name, lambda session: _known_turns(session, since))
+        self.sessions = Sessions(config.session_seconds, turns)
         self._paying = asyncio.Lock()  # a decision is paid for before the next one asks what it can afford
 
     # Deciding.
@@ -264,11 +266,15 @@ class Desk:
         return await self._service.call_async(self.config.name, read)  # type: ignore[no-any-return]
 
 
-def _known_turns(session: Session) -> list[tuple[str, Turn]]:
-    """The sessions of all decisions that are held, oldest first."""
+def _known_turns(session: Session, since: int) -> list[tuple[str, Turn]]:
+    """The sessions of all decisions that are held, oldest first; the time of those before `since` is over."""
     decisions, values = session.agent.decisions, session.remembered.values
     known = [(values[id]["session"], decisions[id]) for id in decisions if "session" in values.get(id, ())]
-    return [(name, Turn(made.id, str(made.arm), made.time)) for name, made in known if made.state != "labelled"]
+    return [
+        (name, Turn(made.id, str(made.arm), made.time if made.id >= since else -np.inf))
+        for name, made in known
+        if made.state != "labelled"
+    ]
 
 
 def _known_decision(session: Session, ask: Ask) -> tuple[Answered | None, str | None]:
