@@ -220,6 +220,19 @@ def test_random_choices_have_their_probability(tmp_path):
     assert len({answer["arm"] for answer in made}) > 1
 
 
+def test_a_router_whose_agent_is_deleted_says_so_everywhere(tmp_path, caplog):
+    with running(tmp_path) as router:
+        assert router.web("GET", "/router").status_code == 200
+        assert router.web("DELETE", "/v1/agents/shop").status_code == 204
+        page = router.web("GET", "/router")
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "there is no agent &#39;shop&#39;" in page.text
+        assert router.web("GET", "/router/arms.json").status_code == 404
+        assert router.route("the parcel is late", 404)["title"] == "There is no such agent"
+        assert router.feedback(404, message_id="m", rating="up")["title"] == "There is no such agent"
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 # Restarts, and files that change.
 
 
