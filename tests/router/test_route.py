@@ -294,6 +294,18 @@ def test_a_changed_file_changes_the_agent_and_nothing_else(tmp_path):
         assert router.route("I forgot my password")["arm"] == "account"
 
 
+def test_a_retry_is_not_sent_to_an_arm_that_is_gone(tmp_path):
+    journal, changed = MemoryJournal(), shop()
+    del changed["arms"]["account"]
+    with running(tmp_path, journal=journal) as router:
+        first = router.route("I forgot my password", request_id="r")
+        assert first["arm"] == "account"
+    with running(tmp_path, changed, journal) as router:
+        retried = router.route("I forgot my password", request_id="r")
+        assert retried["arm"] != "account"
+        assert router.route("I forgot my password", request_id="r")["id"] == retried["id"] != first["id"]
+
+
 @pytest.mark.parametrize("changed", [{"right": "several"}, {"silence_after": "1h"}, {"explore": 0.5}])
 def test_what_cannot_change_under_a_router_is_refused(tmp_path, changed):
     journal = MemoryJournal()

@@ -6,8 +6,14 @@ what was answered, after a restart too.
 """
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Container
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from taciturn.router.asks import Ask
+from taciturn.service.core.operations import Answered
+from taciturn.service.core.remembered import MAX_CHARACTERS
 from taciturn.service.core.session import Session
 
 MAX_ATTEMPTS = 50
@@ -44,3 +50,29 @@ def _name(request_id: str, attempt: int) -> str:
     if attempt == 0:
         return request_id
     return "attempt-" + hashlib.blake2b(f"{attempt} {request_id}".encode(), digest_size=16).hexdigest()
+
+
+def known_decision(session: Session, ask: Ask, arms: Container[object]) -> tuple[Answered | None, str | None]:
+    """The decision that a request of this id was answered with, and the id under which another one would be made.
+
+    One whose arm is not among `arms`, or cannot be chosen now, is not answered again. Raises an error if that request
+    had another text or session.
+    """
+    if ask.request_id is None:
+        return None, None
+    known = attempts_of(session, ask.request_id)
+    if known.latest is not None and known.stands:
+        given = {"text": ask.text[:MAX_CHARACTERS]} | ({} if ask.session is None else {"session": ask.session})
+        if session.remembered.values.get(known.latest) != given:
+            raise ask.reused("for another text")
+        made = session.agent.decision(known.latest)
+        if made.arm in arms and made.arm not in ask.without:
+            plain = _plain(made.scores), _plain(made.widths)
+            return Answered(made.id, made.arm, *plain, made.propensity), known.free  # type: ignore[arg-type]
+    if known.free is None:
+        raise ask.reused("too often")
+    return None, known.free
+
+
+def _plain(values: Any) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

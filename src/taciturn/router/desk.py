@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from taciturn.errors import RequestIdReused, UnknownDecision
-from taciturn.router.attempts import attempts_of
+from taciturn.errors import UnknownDecision
+from taciturn.router.asks import Ask, Routed
+from taciturn.router.attempts import attempts_of, known_decision
 from taciturn.router.budget import affordable
 from taciturn.router.config import RouterConfig
 from taciturn.router.reasons import in_words, reasons
@@ -18,51 +18,11 @@ from taciturn.router.sessions import Sessions, Turn
 from taciturn.router.thumbs import Thumb
 from taciturn.service.core.errors import LimitExceeded, ValidationError
 from taciturn.service.core.operations import Answered, Decide, DecideRequest, Reward, Withdraw
-from taciturn.service.core.remembered import MAX_CHARACTERS
 from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
 
 log = logging.getLogger("taciturn.router")
 _decode_answer = msgspec.json.Decoder(Answered).decode
-
-
-class Ask(NamedTuple):
-    """What is asked: a text, its session and the id of the request, where there are any.
-
-    `sent` is the arm that the caller's own rule has chosen, in observe mode; `without` are arms that cannot be chosen.
-    """
-
-    text: str
-    session: str | None = None
-    request_id: str | None = None
-    sent: str | None = None
-    without: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Routed:
-    """The answer: a decision of the agent, or another turn of one.
-
-    `would` is the arm that would have been chosen, in observe mode; `new` is false for a turn that stays with an
-    earlier decision and for the retry of a request.
-    """
-
-    id: int
-    arm: str
-    propensity: float
-    scores: Mapping[str, float | None]
-    because: list[dict[str, Any]] = field(default_factory=list)
-    sticky: bool = False
-    new: bool = True
-    would: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is sent."""
-        content: dict[str, Any] = {"id": self.id, "arm": self.arm, "sticky": self.sticky, "propensity": self.propensity}
-        if self.would is not None:
-            content |= {"mode": "observe", "would": self.would}
-        chosen = self.arm if self.would is None else self.would
-        return content | {"scores": self.scores, "because": self.because, "words": in_words(chosen, self.because)}
 
 
 class Look(NamedTuple):
@@ -103,7 +63,7 @@ class Desk:
             turn = await self._sticky_turn(ask)
             if turn is not None and (found := await self._stay(turn)) is not None:
                 if ask.request_id is not None:
-                    self.sessions.stay(ask.request_id, turn, _asked(ask))
+                    self.sessions.stay(ask.request_id, turn, ask.digest)
                 return found
             routed = await self._decide(ask)
             if ask.session is not None and routed.new:
@@ -115,8 +75,8 @@ class Desk:
         if self.config.observe or (ask.request_id is not None and (await self._look(ask)).known is not None):
             return None  # an id that has a decision of its own gets that one
         stayed = None if ask.request_id is None else self.sessions.stayed(ask.request_id)
-        if stayed is not None and stayed.asked != _asked(ask):
-            raise _reused(ask, "for another text")
+        if stayed is not None and stayed.asked != ask.digest:
+            raise ask.reused("for another text")
         turn = None if stayed is None else stayed.turn
         if turn is None and self.config.sticky and ask.session is not None:
             turn = self.sessions.current(ask.session, self._service.clock())
@@ -150,7 +110,7 @@ class Desk:
     async def _look(self, ask: Ask) -> Look:
         def read(session: Session) -> Look:
             counts = dict(zip(session.agent.arm_names, session.agent.times_chosen, strict=True))
-            return Look(*_known_decision(session, ask), counts)  # type: ignore[arg-type]
+            return Look(*known_decision(session, ask, self.config.costs), counts)  # type: ignore[arg-type]
 
         return await self._service.call_async(self.config.name, read)  # type: ignore[no-any-return]
 
@@ -275,40 +235,6 @@ def _known_turns(session: Session, since: int) -> list[tuple[str, Turn]]:
         for name, made in known
         if made.state != "labelled"
     ]
-
-
-def _known_decision(session: Session, ask: Ask) -> tuple[Answered | None, str | None]:
-    """The decision that a request of this id was answered with, and the id under which another one would be made.
-
-    Raises an error if that request had another text or session.
-    """
-    if ask.request_id is None:
-        return None, None
-    known = attempts_of(session, ask.request_id)
-    if known.latest is not None and known.stands:
-        given = {"text": ask.text[:MAX_CHARACTERS]} | ({} if ask.session is None else {"session": ask.session})
-        if session.remembered.values.get(known.latest) != given:
-            raise _reused(ask, "for another text")
-        made = session.agent.decision(known.latest)
-        if made.arm not in ask.without:
-            plain = _plain(made.scores), _plain(made.widths)
-            return Answered(made.id, made.arm, *plain, made.propensity), known.free  # type: ignore[arg-type]
-    if known.free is None:
-        raise _reused(ask, "too often")
-    return None, known.free
-
-
-def _asked(ask: Ask) -> int:
-    """A hash of what is asked, for this process."""
-    return hash((ask.text, ask.session))
-
-
-def _reused(ask: Ask, how: str) -> RequestIdReused:
-    return RequestIdReused(f"request_id {ask.request_id!r} was used {how}; give each request an id of its own")
-
-
-def _plain(values: Any) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def _named(session: Session, scores: Any) -> dict[str, float | None]:

@@ -13,7 +13,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from taciturn.errors import RequestIdReused
-from taciturn.router.desk import Ask, Desk, Routed
+from taciturn.router.asks import Ask, Routed
+from taciturn.router.desk import Desk
 from taciturn.router.upstreams import Answer, Failed, Refused, Upstreams
 from taciturn.service.api.asgi import check_key
 from taciturn.service.api.bodies import JSON_WEIGHT, Budget, Decoder, Disconnected, Share, read_body
