@@ -106,10 +106,11 @@ class Client:
 
 
 @contextmanager
-def serving(folder, content, keyring=None):
-    """A router on a free port."""
+def serving(folder, content, keyring=None, journal=None):
+    """A router on a free port, on a journal that other routers may have written."""
     config = config_in(folder, content)
-    service, keyring = Service(MemoryJournal(), clock=Clock()), keyring or Keyring()
+    journal = MemoryJournal() if journal is None else journal
+    service, keyring = Service(journal, clock=Clock()), keyring or Keyring()
     try:
         set_up(config, service, lambda *_: None)
         app = create_app(service, keyring, extension=extension_of(config, service, keyring, folder))

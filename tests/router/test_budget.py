@@ -62,6 +62,13 @@ def test_a_budget_is_kept_by_requests_at_once(tmp_path):
     assert total_of(arms) <= 2 * len(arms) + 10
 
 
+def test_what_is_decided_around_a_router_counts_as_spent(tmp_path):
+    with running(tmp_path, priced()) as router:
+        around = {"context": {"text": "I want my money back"}, "allowed": ["refunds"]}
+        assert router.web("POST", "/v1/agents/shop/decisions", json=around).json()["arm"] == "refunds"
+        assert router.route("I want my money back")["arm"] != "refunds"
+
+
 def test_two_routers_in_a_folder_have_budgets_of_their_own(tmp_path):
     journal, first = MemoryJournal(), []
     for name in ("shop", "other", "shop", "other"):

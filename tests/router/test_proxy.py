@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from router_kit import serving, shop
-from service_kit import until
-from taciturn.router import upstreams
+from service_kit import MemoryJournal, until
+from taciturn.router import attempts, upstreams
 from taciturn.service.api.keys import Keyring, digest
 from taciturn.service.journal.base import Key
 
@@ -243,6 +243,69 @@ def test_a_request_that_cannot_be_built_is_a_failure_of_its_upstream(proxy, stan
     assert answer.status_code == 200
     assert [name for name, *_ in stand_in.asked] == [answer.headers["x-taciturn-arm"]]
     assert proxy.decisions() == [*before, answer.headers["x-taciturn-arm"]]
+
+
+def rated(client, chat, message, rating=1):
+    """The decision that a thumb in the shape of Open WebUI reaches."""
+    thumb = {"type": "rating", "data": {"rating": rating}, "meta": {"chat_id": chat, "message_id": message}}
+    answer = client.http.post("/v1/feedback", json=thumb)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["id"])
+
+
+def test_a_retry_and_a_thumb_find_what_was_answered_after_failures(stand_in, tmp_path):
+    journal, headers = MemoryJournal(), {"x-openwebui-chat-id": "c1", "x-openwebui-message-id": "m1"}
+    stand_in.behave["delivery"] = hang_up
+    with serving(tmp_path, proxied(stand_in), journal=journal) as client:
+        answer = client.chat("Where is my parcel?", headers)
+        assert answer.headers["x-taciturn-arm"] != "delivery"
+        made = answer.headers["x-taciturn-decision"]
+        assert rated(client, "c1", "m1") == rated(client, None, "m1") == rated(client, "c1", "other") == made
+        assert client.chat("Where is my parcel?", headers).headers["x-taciturn-decision"] == made
+        assert len(client.decisions()) == 1
+    with serving(tmp_path, proxied(stand_in), journal=journal) as client:
+        assert rated(client, None, "m1", -1) == made
+        assert client.chat("Where is my parcel?", headers).headers["x-taciturn-decision"] == made
+        stand_in.behave[answer.headers["x-taciturn-arm"]] = (
+            hang_up  # which others have seen, so that its decision stays
+        )
+        last = client.chat("Where is my parcel?", headers).headers["x-taciturn-decision"]
+        assert len(client.decisions()) == 2
+        assert rated(client, None, "m1") == last != made
+
+
+def test_a_thumb_on_a_later_turn_finds_its_decision_also_after_a_failure(proxy, stand_in):
+    def ask(text, message):
+        headers = {"x-openwebui-chat-id": "c4", "x-openwebui-message-id": message}
+        return proxy.chat(text, headers).headers["x-taciturn-decision"]
+
+    first = ask("Where is my parcel?", "c4-1")
+    assert ask("And now?", "c4-2") == ask("Make a title of this chat", "c4-2") == rated(proxy, None, "c4-2") == first
+    stand_in.behave["delivery"] = hang_up
+    moved = ask("And now?", "c4-2")
+    assert moved == rated(proxy, None, "c4-2") == ask("And later?", "c4-3") == rated(proxy, None, "c4-3") != first
+    assert rated(proxy, "c4", "c4-1") == first
+
+
+def test_a_message_that_nobody_answered_can_be_asked_about_again(proxy, stand_in):
+    headers = {"x-openwebui-chat-id": "c2", "x-openwebui-message-id": "m2"}
+    for arm in ("refunds", "delivery", "account"):
+        stand_in.behave[arm] = hang_up
+    assert proxy.chat("Where is my parcel?", headers).status_code == 502
+    thumb = {"message_id": "m2", "rating": "like"}
+    assert proxy.http.post("/v1/feedback", json=thumb).status_code == 410
+    stand_in.behave.clear()
+    made = proxy.chat("Where is my parcel?", headers).headers["x-taciturn-decision"]
+    assert rated(proxy, None, "m2") == made
+
+
+def test_an_id_that_fails_for_ever_is_dropped_in_the_end(proxy, stand_in, monkeypatch):
+    monkeypatch.setattr(attempts, "MAX_ATTEMPTS", 2)
+    headers = {"x-openwebui-message-id": "m3"}
+    stand_in.behave["delivery"] = stand_in.behave["account"] = stand_in.behave["refunds"] = hang_up
+    assert proxy.chat("Where is my parcel?", headers).status_code == 502
+    stand_in.behave.clear()
+    assert proxy.chat("Where is my parcel?", headers).status_code == 200
 
 
 def test_where_all_fail_the_first_failure_is_told_without_secrets(proxy, stand_in):

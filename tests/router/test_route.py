@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from router_kit import SHOP, Clock, running, shop
 from service_kit import MemoryJournal
 from taciturn.errors import TaciturnError
+from taciturn.router import sessions
 from taciturn.router.setup import Changes
 from taciturn.service.api.keys import Keyring, digest
 from taciturn.service.core.operations import Create
@@ -68,6 +69,47 @@ def test_a_session_stays_with_its_decision_and_its_thumbs_reach_it(router):
     assert (later["id"], later["arm"], later["propensity"]) == (first["id"], first["arm"], first["propensity"])
     assert router.route("I forgot my password", session="s2")["arm"] == "account"
     assert router.feedback(chat_id="s1", rating=1)["id"] == first["id"]
+
+
+def test_a_thumb_on_any_turn_of_a_session_reaches_its_decision_by_the_id_of_the_turn(router):
+    first = router.route("the parcel is late", session="t1", request_id="t1-1")
+    later = router.route("is it?", session="t1", request_id="t1-2")
+    assert (later["id"], later["sticky"]) == (first["id"], True)
+    for name in ("t1-1", "t1-2"):
+        assert router.feedback(message_id=name, rating="like")["id"] == first["id"]
+
+
+def test_a_request_id_within_a_session_is_answered_once_too(router):
+    first = router.route("the parcel is late", session="t2", request_id="t2-1")
+    second = router.route("is it?", session="t2", request_id="t2-2")
+    assert router.route("the parcel is late", session="t2", request_id="t2-1") == first
+    assert router.route("is it?", session="t2", request_id="t2-2") == second
+    for name in ("t2-1", "t2-2"):
+        for text, session in (("another text", "t2"), ("is it?", None), ("the parcel is late", "t3")):
+            assert router.route(text, 409, session=session, request_id=name)["field"] == "request_id"
+
+
+def test_a_thumb_for_a_withdrawn_decision_goes_to_that_of_its_session_which_came_after(router):
+    first = router.route("the parcel is late", session="t4", request_id="t4-1")
+    router.route("is it?", session="t4", request_id="t4-2")
+    assert router.web("DELETE", f"/v1/agents/shop/decisions/{first['id']}").status_code == 204
+    for name in ("t4-1", "t4-2"):
+        assert router.feedback(410, message_id=name, rating="like")["status"] == 410
+    after = router.route("the parcel is late", session="t4")
+    assert after["id"] != first["id"]
+    for name in ("t4-1", "t4-2"):
+        assert router.feedback(message_id=name, chat_id="t4", rating="like")["id"] == after["id"]
+
+
+def test_so_many_requests_that_stayed_are_known_and_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(sessions, "MAX_STAYED", 3)
+    with running(tmp_path) as router:
+        first = router.route("the parcel is late", session="s")
+        for i in range(5):
+            router.route("is it?", session="s", request_id=f"r{i}")
+        router.feedback(404, message_id="r1", rating="like")
+        assert router.feedback(message_id="r2", rating="like")["id"] == first["id"]
+        assert router.feedback(message_id="r1", chat_id="s", rating="like")["id"] == first["id"]
 
 
 def test_two_first_texts_of_a_session_at_once_are_one_decision(router):
@@ -178,6 +220,19 @@ def test_random_choices_have_their_probability(tmp_path):
     assert len({answer["arm"] for answer in made}) > 1
 
 
+def test_a_router_whose_agent_is_deleted_says_so_everywhere(tmp_path, caplog):
+    with running(tmp_path) as router:
+        assert router.web("GET", "/router").status_code == 200
+        assert router.web("DELETE", "/v1/agents/shop").status_code == 204
+        page = router.web("GET", "/router")
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "there is no agent &#39;shop&#39;" in page.text
+        assert router.web("GET", "/router/arms.json").status_code == 404
+        assert router.route("the parcel is late", 404)["title"] == "There is no such agent"
+        assert router.feedback(404, message_id="m", rating="up")["title"] == "There is no such agent"
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 # Restarts, and files that change.
 
 
@@ -239,6 +294,18 @@ def test_a_changed_file_changes_the_agent_and_nothing_else(tmp_path):
         assert router.route("I forgot my password")["arm"] == "account"
 
 
+def test_a_retry_is_not_sent_to_an_arm_that_is_gone(tmp_path):
+    journal, changed = MemoryJournal(), shop()
+    del changed["arms"]["account"]
+    with running(tmp_path, journal=journal) as router:
+        first = router.route("I forgot my password", request_id="r")
+        assert first["arm"] == "account"
+    with running(tmp_path, changed, journal) as router:
+        retried = router.route("I forgot my password", request_id="r")
+        assert retried["arm"] != "account"
+        assert router.route("I forgot my password", request_id="r")["id"] == retried["id"] != first["id"]
+
+
 @pytest.mark.parametrize("changed", [{"right": "several"}, {"silence_after": "1h"}, {"explore": 0.5}])
 def test_what_cannot_change_under_a_router_is_refused(tmp_path, changed):
     journal = MemoryJournal()
@@ -294,6 +361,39 @@ def test_in_observe_mode_the_default_is_answered_and_the_choice_is_logged(tmp_pa
         answer = router.route("I want my money back", sent="delivery")
         assert (answer["arm"], answer["would"]) == ("delivery", "refunds")
         assert router.route("I want my money back", 422, sent="none")["field"] == "sent"
+
+
+def test_what_was_observed_is_no_session_to_stay_with_and_its_thumbs_find_it(tmp_path):
+    journal, observing = MemoryJournal(), shop(mode="observe", default="account")
+    with running(tmp_path, journal=journal) as router:
+        old = router.route("I want my money back", session="old")
+    for _ in range(2):
+        with running(tmp_path, observing, journal) as router:
+            observed = router.route("I want my money back", session="s")
+            assert router.feedback(session="s", rating="down")["id"] == observed["id"]
+    with running(tmp_path, observing, journal) as router:
+        assert router.feedback(session="s", rating="up")["id"] == observed["id"]
+    for _ in range(2):  # also where the first start in the other mode had no requests
+        with running(tmp_path, journal=journal) as router:
+            assert router.feedback(session="s", rating="down")["id"] == observed["id"]
+    with running(tmp_path, journal=journal) as router:
+        first = router.route("I want my money back", session="s")
+        assert (first["sticky"], first["arm"]) == (False, "refunds")
+        assert not router.route("I want my money back", session="old")["sticky"]
+        assert router.feedback(id=old["id"], rating="up")["outcome"] == "taken"
+    with running(tmp_path, journal=journal) as router:
+        assert router.route("and now?", session="s")["id"] == first["id"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"shop": 5}', '{"shop": {"observe": false, "since": 9999}}', None])
+def test_without_the_note_of_its_mode_sessions_begin_anew(tmp_path, content):
+    journal, note = MemoryJournal(), tmp_path / "mode.json"
+    with running(tmp_path, journal=journal) as router:
+        router.route("the parcel is late", session="s")
+    note.unlink() if content is None else note.write_text(content)
+    with running(tmp_path, journal=journal) as router:
+        assert not router.route("the parcel is late", session="s")["sticky"]
+        assert router.route("is it?", session="s")["sticky"]
 
 
 # Stickiness, for any turns.

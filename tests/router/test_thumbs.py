@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from taciturn.router.thumbs import SHAPES, Thumb, read_thumb
+from router_kit import running
+from taciturn.router.thumbs import IDS, INSIDE, REQUESTS, SESSIONS, SHAPES, Thumb, read_thumb
 from taciturn.service.core.errors import ValidationError
 
 OPEN_WEBUI = {
@@ -45,6 +48,8 @@ OPEN_WEBUI = {
         ({"run_id": "r", "key": "thumbs", "score": 1}, Thumb(1.0, None, "r", None)),
         ({"session": "s", "rating": "👍"}, Thumb(1.0, None, None, "s")),
         ({"id": "msg_1", "vote": "Good"}, Thumb(1.0, None, "msg_1", None)),
+        ({"id": "msg_1", "decision_id": 7, "vote": "Good"}, Thumb(1.0, 7, None, None)),
+        ({"chat_id": "", "message_id": "m", "vote": "Good"}, Thumb(1.0, None, "m", None)),
     ],
 )
 def test_known_shapes(given, thumb):
@@ -65,9 +70,9 @@ def test_every_shape_that_the_error_lists_is_read(shape):
         {},
         {"rating": "up"},
         {"id": 7},
-        {"id": True, "rating": "up"},
-        {"id": -1, "reward": 1},
-        {"id": 1.5, "reward": 1},
+        {"id": 7, "type": []},
+        {"id": 7, "type": {}},
+        {"id": "", "session": "", "message_id": None, "rating": "up"},
     ],
 )
 def test_other_shapes_are_refused_with_the_list(given):
@@ -85,3 +90,56 @@ def test_a_wrong_value_is_refused_by_its_name(given):
     with pytest.raises(ValidationError) as error:
         read_thumb({"id": 7} | given)
     assert error.value.field == next(iter(given))
+
+
+@pytest.mark.parametrize("value", [-5, True, False, 1.5, 10**30, [], [7], {}, {"id": 7}])
+@pytest.mark.parametrize("name", ["id", "decision_id", "message_id", "session"])
+def test_a_wrong_name_of_the_decision_is_refused_whatever_else_is_given(name, value):
+    with pytest.raises(ValidationError) as error:
+        read_thumb({"chat_id": "s1", "rating": "down"} | {name: value})
+    assert error.value.field == name
+
+
+@pytest.mark.parametrize("given", [{"decision": "x"}, {"decision": "-5"}, {"message_id": "m" * 129}, {"id": "m" * 129}])
+def test_text_that_cannot_be_a_name_is_refused_too(given):
+    with pytest.raises(ValidationError) as error:
+        read_thumb({"chat_id": "s1", "rating": "down"} | given)
+    assert error.value.field == next(iter(given))
+
+
+NAMES = [*IDS, *REQUESTS, *SESSIONS, *INSIDE, "reward", "score", "value", "rating", "thumbs", "type"]
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-1, 12)
+PLAIN = st.none() | st.booleans() | NUMBERS | st.text(max_size=9) | st.sampled_from(["up", "down", "1", "s"])
+VALUES = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)
+)
+OBJECTS = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5)
+
+
+@settings(max_examples=200)
+@example({"id": 7, "type": []})
+@given(OBJECTS)
+def test_any_object_is_a_thumb_or_refused(given):
+    try:
+        thumb = read_thumb(given)
+    except ValidationError:
+        return
+    assert thumb.reward is None or 0 <= thumb.reward <= 1
+    assert thumb[1:] != (None, None, None)
+    assert thumb.id is None or 0 <= thumb.id < 2**53
+    assert all(name is None or 0 < len(name) <= 128 for name in thumb[2:])
+
+
+@pytest.fixture(scope="module")
+def router(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("thumbs")) as router:
+        router.route("the parcel is late", session="s", request_id="1")
+        yield router
+
+
+@settings(max_examples=50)
+@example({"id": 12, "type": {}})
+@given(OBJECTS)
+def test_any_object_is_answered(router, given):
+    answer = router.web("POST", "/v1/feedback", json=given)
+    assert answer.status_code in {200, 404, 409, 410, 422}, answer.text

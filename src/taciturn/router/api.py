@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from taciturn.router.desk import Ask, Desk
+from taciturn.router.asks import Ask
+from taciturn.router.desk import Desk
 from taciturn.router.thumbs import describe_shapes, read_thumb
 from taciturn.service.api.routes import JSON, Endpoint, decision_id
 from taciturn.service.core.contexts import MAX_TEXT

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from taciturn.errors import ForgottenDecision, RequestIdReused, UnknownDecision
+from taciturn.errors import UnknownDecision
+from taciturn.router.asks import Ask, Routed
+from taciturn.router.attempts import attempts_of, known_decision
 from taciturn.router.budget import affordable
 from taciturn.router.config import RouterConfig
 from taciturn.router.reasons import in_words, reasons
@@ -17,7 +18,6 @@ from taciturn.router.sessions import Sessions, Turn
 from taciturn.router.thumbs import Thumb
 from taciturn.service.core.errors import LimitExceeded, ValidationError
 from taciturn.service.core.operations import Answered, Decide, DecideRequest, Reward, Withdraw
-from taciturn.service.core.remembered import MAX_CHARACTERS
 from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
 
@@ -25,49 +25,15 @@ log = logging.getLogger("taciturn.router")
 _decode_answer = msgspec.json.Decoder(Answered).decode
 
 
-class Ask(NamedTuple):
-    """What is asked: a text, its session and the id of the request, where there are any.
-
-    `sent` is the arm that the caller's own rule has chosen, in observe mode; `without` are arms that cannot be chosen.
-    """
-
-    text: str
-    session: str | None = None
-    request_id: str | None = None
-    sent: str | None = None
-    without: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Routed:
-    """The answer: a decision of the agent, or another turn of one.
-
-    `would` is the arm that would have been chosen, in observe mode; `new` is false for a turn that stays with an
-    earlier decision and for the retry of a request.
-    """
-
-    id: int
-    arm: str
-    propensity: float
-    scores: Mapping[str, float | None]
-    because: list[dict[str, Any]] = field(default_factory=list)
-    sticky: bool = False
-    new: bool = True
-    would: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is sent."""
-        content: dict[str, Any] = {"id": self.id, "arm": self.arm, "sticky": self.sticky, "propensity": self.propensity}
-        if self.would is not None:
-            content |= {"mode": "observe", "would": self.would}
-        chosen = self.arm if self.would is None else self.would
-        return content | {"scores": self.scores, "because": self.because, "words": in_words(chosen, self.because)}
-
-
 class Look(NamedTuple):
-    """What is read of the agent before a decision: the decision of an earlier request of this id, and the counts."""
+    """What is read of the agent before a decision.
+
+    That is the decision of an earlier request of this id, the id under which a new one is made, and how often each arm
+    was chosen.
+    """
 
     known: Answered | None
+    request_id: str | None
     counts: dict[str, int]
 
 
@@ -78,11 +44,13 @@ class Desk:
         config: what the file says.
         service: has the agent, which is called `config.name` and has the arms of the file.
         begun: how often each arm was chosen when the budget began.
+        since: the id of the first decision in the mode that the router is in; sessions do not stay with earlier ones.
     """
 
-    def __init__(self, config: RouterConfig, service: Service, begun: Mapping[str, int]) -> None:
+    def __init__(self, config: RouterConfig, service: Service, begun: Mapping[str, int], since: int) -> None:
         self.config, self._service, self._begun = config, service, begun
-        self.sessions = Sessions(config.session_seconds, service.call(config.name, _known_turns))
+        turns = service.call(config.name, lambda session: _known_turns(session, since))
+        self.sessions = Sessions(config.session_seconds, turns)
         self._paying = asyncio.Lock()  # a decision is paid for before the next one asks what it can afford
 
     # Deciding.
@@ -92,18 +60,26 @@ class Desk:
         if not ask.text.strip():
             raise ValidationError("the text is empty", "text")
         async with self.sessions.turn_of(ask.session):
-            turn = self._sticky_turn(ask)
+            turn = await self._sticky_turn(ask)
             if turn is not None and (found := await self._stay(turn)) is not None:
+                if ask.request_id is not None:
+                    self.sessions.stay(ask.request_id, turn, ask.digest)
                 return found
             routed = await self._decide(ask)
             if ask.session is not None and routed.new:
                 self.sessions.put(ask.session, Turn(routed.id, routed.arm, self._service.clock()))
             return routed
 
-    def _sticky_turn(self, ask: Ask) -> Turn | None:
-        if not self.config.sticky or ask.session is None or self.config.observe:
-            return None
-        turn = self.sessions.current(ask.session, self._service.clock())
+    async def _sticky_turn(self, ask: Ask) -> Turn | None:
+        """The decision to stay with: that of an earlier request of this id which did so, or that of the session."""
+        if self.config.observe or (ask.request_id is not None and (await self._look(ask)).known is not None):
+            return None  # an id that has a decision of its own gets that one
+        stayed = None if ask.request_id is None else self.sessions.stayed(ask.request_id)
+        if stayed is not None and stayed.asked != ask.digest:
+            raise ask.reused("for another text")
+        turn = None if stayed is None else stayed.turn
+        if turn is None and self.config.sticky and ask.session is not None:
+            turn = self.sessions.current(ask.session, self._service.clock())
         return turn if turn is not None and turn.arm in self.config.costs and turn.arm not in ask.without else None
 
     async def _stay(self, turn: Turn) -> Routed | None:
@@ -125,16 +101,16 @@ class Desk:
 
     async def _decide(self, ask: Ask) -> Routed:
         if self.config.budget is None and ask.request_id is None:
-            return await self._explained(ask, await self._decided(ask, self._allowed(ask, None)))
+            return await self._explained(ask, await self._decided(ask, self._allowed(ask, None), None))
         async with self._paying:
             look = await self._look(ask)
-            answered = look.known or await self._decided(ask, self._allowed(ask, look.counts))
+            answered = look.known or await self._decided(ask, self._allowed(ask, look.counts), look.request_id)
         return await self._explained(ask, answered, new=look.known is None)
 
     async def _look(self, ask: Ask) -> Look:
         def read(session: Session) -> Look:
             counts = dict(zip(session.agent.arm_names, session.agent.times_chosen, strict=True))
-            return Look(_known_decision(session, ask), counts)  # type: ignore[arg-type]
+            return Look(*known_decision(session, ask, self.config.costs), counts)  # type: ignore[arg-type]
 
         return await self._service.call_async(self.config.name, read)  # type: ignore[no-any-return]
 
@@ -156,10 +132,10 @@ class Desk:
             raise LimitExceeded("no arm that is left fits the budget")
         return found
 
-    async def _decided(self, ask: Ask, allowed: list[str]) -> Answered:
+    async def _decided(self, ask: Ask, allowed: list[str], request_id: str | None) -> Answered:
         """A new decision of the agent; it is in the journal."""
         context: Any = {"text": ask.text} | ({} if ask.session is None else {"session": ask.session})
-        request = DecideRequest(context=context, allowed=list(allowed), request_id=ask.request_id)
+        request = DecideRequest(context=context, allowed=list(allowed), request_id=request_id)
         self._service.limits.check_request(request)
         return _decode_answer(await self._service.call_async(self.config.name, Decide(request)))
 
@@ -203,15 +179,24 @@ class Desk:
         """The id of the decision that a thumb is about: by its own id, that of its request, or its session."""
         if thumb.id is not None:
             return thumb.id
-        if thumb.request_id is not None:
-            wanted = thumb.request_id
-            known = await self._service.call_async(self.config.name, lambda session: session.requests.get(wanted))
-            if known is not None:
-                return int(known.first_id)
-        turn = None if thumb.session is None else self.sessions.latest(thumb.session)
-        if turn is None:
+        id, stands = (None, False) if thumb.request_id is None else await self._known_by(thumb.request_id)
+        if not stands and thumb.session is not None and (turn := self.sessions.latest(thumb.session)) is not None:
+            return turn.id
+        if id is None:
             raise UnknownDecision("no decision is known for this message or session; it may be too old")
-        return turn.id
+        return id  # if it does not stand, the caller is told so
+
+    async def _known_by(self, request_id: str) -> tuple[int | None, bool]:
+        """The decision that a request of this id made or stayed with, None if there is none; and whether it stands."""
+        stayed = self.sessions.stayed(request_id)
+
+        def read(session: Session) -> tuple[int | None, bool]:
+            made = attempts_of(session, request_id)
+            if made.stands or stayed is None:
+                return made.latest, made.stands
+            return stayed.turn.id, stayed.turn.id in session.agent.decisions
+
+        return await self._service.call_async(self.config.name, read)  # type: ignore[no-any-return]
 
     async def count(self) -> int:
         """How many decisions there were, without those that were withdrawn."""
@@ -241,32 +226,15 @@ class Desk:
         return await self._service.call_async(self.config.name, read)  # type: ignore[no-any-return]
 
 
-def _known_turns(session: Session) -> list[tuple[str, Turn]]:
-    """The sessions of all decisions that are held, oldest first."""
+def _known_turns(session: Session, since: int) -> list[tuple[str, Turn]]:
+    """The sessions of all decisions that are held, oldest first; the time of those before `since` is over."""
     decisions, values = session.agent.decisions, session.remembered.values
     known = [(values[id]["session"], decisions[id]) for id in decisions if "session" in values.get(id, ())]
-    return [(name, Turn(made.id, str(made.arm), made.time)) for name, made in known if made.state != "labelled"]
-
-
-def _known_decision(session: Session, ask: Ask) -> Answered | None:
-    """The decision that a request of this id was answered with; raises if that had another text or session."""
-    known = None if ask.request_id is None else session.requests.get(ask.request_id)
-    if known is None:
-        return None
-    given = {"text": ask.text[:MAX_CHARACTERS]} | ({} if ask.session is None else {"session": ask.session})
-    try:
-        made = session.agent.decision(known.first_id)
-    except ForgottenDecision:  # it was withdrawn, so that nothing was answered, or evicted
-        raise RequestIdReused(
-            f"request_id {ask.request_id!r} was used before; give each request an id of its own"
-        ) from None
-    if session.remembered.values.get(known.first_id) != given:
-        raise RequestIdReused(f"request_id {ask.request_id!r} was used for another text; give each an id of its own")
-    return Answered(made.id, made.arm, _plain(made.scores), _plain(made.widths), made.propensity)  # type: ignore[arg-type]
-
-
-def _plain(values: Any) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+    return [
+        (name, Turn(made.id, str(made.arm), made.time if made.id >= since else -np.inf))
+        for name, made in known
+        if made.state != "labelled"
+    ]
 
 
 def _named(session: Session, scores: Any) -> dict[str, float | None]:

@@ -1,5 +1,6 @@
 """The page `/router`: a message in, the arm and its reasons out, and thumbs."""
 
+import asyncio
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -13,6 +14,7 @@ from taciturn.router.desk import Desk
 from taciturn.service.api.asgi import Resource
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
+from taciturn.service.api.problems import problem_of
 from taciturn.service.api.routes import JSON, Endpoint
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.limits import Limits
@@ -59,22 +61,17 @@ class RouterPage:
         return encode({"parts": await self._parts()})
 
     async def _page(self, request: Request) -> Response:
-        keyed = self._keyring.required
-        content = (
-            _templates()
-            .get_template("router.html")
-            .render(
-                name=self._desk.config.name,
-                parts={} if keyed else await self._parts(),
-                keyed=keyed,
-                source=SOURCE,
-                problem=None,
-                refused=False,
-                host=request.url.netloc,
-                scheme=request.url.scheme,
-            )
-        )
-        return Response(content, headers={"content-security-policy": POLICY}, media_type="text/html")
+        keyed, parts, problem = self._keyring.required, {}, None
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                parts = {} if keyed else await self._parts()
+        except Exception as error:  # noqa: BLE001 - every error becomes a page
+            problem = problem_of(error)
+        given: dict[str, Any] = {"parts": parts, "problem": problem, "refused": False, "keyed": keyed, "source": SOURCE}
+        given |= {"host": request.url.netloc, "scheme": request.url.scheme}
+        content = _templates().get_template("router.html").render(name=self._desk.config.name, **given)
+        status = 200 if problem is None else problem.status
+        return Response(content, status, {"content-security-policy": POLICY}, "text/html")
 
     async def _js(self, _: Request) -> Response:
         return Response(self._script, media_type=MEDIA["js"])

@@ -15,7 +15,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from taciturn.errors import RequestIdReused
-from taciturn.router.desk import Ask, Desk, Routed
+from taciturn.router.asks import Ask, Routed
+from taciturn.router.desk import Desk
 from taciturn.router.upstreams import Answer, Failed, Refused, Upstreams
 from taciturn.service.api.asgi import check_key
 from taciturn.service.api.bodies import JSON_WEIGHT, Budget, Decoder, Disconnected, Share, read_body
@@ -131,7 +132,7 @@ class Proxy:
                 await self._desk.withdraw(ask, routed)
                 if failure is None:
                     failure, until = error, time.monotonic() + config.timeout
-                ask = ask._replace(without=ask.without | {routed.arm}, request_id=None)
+                ask = ask._replace(without=ask.without | {routed.arm})
                 left = bool(config.upstreams.keys() - ask.without) and time.monotonic() < until
                 if not config.fallback or config.observe or not left:
                     raise failure.problem from None

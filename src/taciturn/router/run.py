@@ -11,7 +11,7 @@ from taciturn.router.config import RouterConfig
 from taciturn.router.desk import Desk
 from taciturn.router.page import RouterPage
 from taciturn.router.proxy import Proxy
-from taciturn.router.setup import Changes, begin_budget, set_up
+from taciturn.router.setup import Changes, begin_budget, begin_mode, set_up
 from taciturn.router.upstreams import Upstreams
 from taciturn.service.api.access import AccessLog
 from taciturn.service.api.keys import Keyring
@@ -29,7 +29,8 @@ Say = Callable[[str], object]
 def extension_of(config: RouterConfig, service: Service, keyring: Keyring, folder: Path) -> Extension:
     """The routes of a router whose agent is set up."""
     begun = begin_budget(config, service, folder) if config.budget is not None else {}
-    desk, upstreams = Desk(config, service, begun), Upstreams(config.timeout)
+    desk = Desk(config, service, begun, begin_mode(config, service, folder))
+    upstreams = Upstreams(config.timeout)
     proxy, page = Proxy(desk, upstreams, keyring, service.limits), RouterPage(desk, keyring, service.limits)
     return Extension(
         endpoints=route_endpoints(desk),

@@ -1,13 +1,20 @@
-"""Sessions: which decision a conversation stays with, and until when. All of it can be made again from the journal."""
+"""Sessions: which decision a conversation stays with, and until when, and which requests were turns of it.
+
+The journal says which sessions there are. The requests that only stayed with a decision are not in it.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+T = TypeVar("T")
 MAX_SESSIONS = 20_000
 """How many sessions are known; the oldest are forgotten first, and their next text is a new decision."""
+
+MAX_STAYED = 20_000
+"""How many requests are known that stayed with a decision; the oldest are forgotten first."""
 
 
 class Turn(NamedTuple):
@@ -18,8 +25,15 @@ class Turn(NamedTuple):
     at: float
 
 
+class Stayed(NamedTuple):
+    """A request that stayed with a decision, and what it asked, as a hash."""
+
+    turn: Turn
+    asked: int
+
+
 class Sessions:
-    """The latest decision of each session.
+    """The latest decision of each session, and the requests that stayed with one.
 
     Arguments:
         seconds: for how long after its decision a session stays with it.
@@ -29,6 +43,7 @@ class Sessions:
     def __init__(self, seconds: float, turns: Iterable[tuple[str, Turn]] = ()) -> None:
         self._seconds = seconds
         self._turns: dict[str, Turn] = {}
+        self._stayed: dict[str, Stayed] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         for session, turn in turns:
             self.put(session, turn)
@@ -38,10 +53,15 @@ class Sessions:
 
     def put(self, session: str, turn: Turn) -> None:
         """A session stays with this decision from now on."""
-        self._turns.pop(session, None)
-        self._turns[session] = turn
-        if len(self._turns) > MAX_SESSIONS:
-            del self._turns[next(iter(self._turns))]
+        _put_last(self._turns, session, turn, MAX_SESSIONS)
+
+    def stay(self, request_id: str, turn: Turn, asked: int) -> None:
+        """A request stayed with this decision."""
+        _put_last(self._stayed, request_id, Stayed(turn, asked), MAX_STAYED)
+
+    def stayed(self, request_id: str) -> Stayed | None:
+        """What a request stayed with, if that is known."""
+        return self._stayed.get(request_id)
 
     def latest(self, session: str) -> Turn | None:
         """The latest decision of a session, however old."""
@@ -67,3 +87,11 @@ class Sessions:
         lock = self._locks.setdefault(session, asyncio.Lock())
         async with lock:
             yield
+
+
+def _put_last(known: dict[str, T], name: str, value: T, most: int) -> None:
+    """Put a value at the end of a dictionary, and take the first one out if there are too many."""
+    known.pop(name, None)
+    known[name] = value
+    if len(known) > most:
+        del known[next(iter(known))]

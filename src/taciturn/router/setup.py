@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,7 +18,8 @@ from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
 from taciturn.system import atomic_write
 
-BUDGET_FILE = "budget.json"
+T = TypeVar("T", bound=msgspec.Struct)
+BUDGET_FILE, MODE_FILE = "budget.json", "mode.json"
 REMEMBERED = ["text", "session"]
 AT_ONCE = 100
 """Examples that are taught in one operation."""
@@ -124,6 +125,13 @@ class _Begun(msgspec.Struct):
     counts: dict[str, int]
 
 
+class _Mode(msgspec.Struct):
+    """A mode, and the id of the first decision that could be made in it."""
+
+    observe: bool
+    since: int
+
+
 def begin_budget(config: RouterConfig, service: Service, folder: Path) -> dict[str, int]:
     """How often each arm had been chosen when the budget of the file began: now, unless a file in `folder` says.
 
@@ -134,14 +142,38 @@ def begin_budget(config: RouterConfig, service: Service, folder: Path) -> dict[s
     )
     given = msgspec.json.encode([config.budget, sorted(config.costs.items())])
     terms, path = hashlib.blake2b(given, digest_size=16).hexdigest(), folder / BUDGET_FILE
-    try:
-        routers = msgspec.json.decode(path.read_bytes(), type=dict[str, _Begun])
-    except (OSError, msgspec.DecodeError):
-        routers = {}
+    routers = _noted(path, _Begun)
     begun = routers.get(config.name)
     held = begun is not None and begun.terms == terms
     if begun is None or not held or any(begun.counts.get(arm, 0) > count for arm, count in counts.items()):
         begun = _Begun(terms, counts)
-        content = msgspec.json.encode(routers | {config.name: begun})
-        atomic_write(path, lambda place: place.write_bytes(content))
+        _note(path, routers | {config.name: begun})
     return begun.counts
+
+
+def begin_mode(config: RouterConfig, service: Service, folder: Path) -> int:
+    """The id of the first decision since the router has been in the mode of the file.
+
+    That is the next one, unless a file in `folder` says that the last start was in this mode too.
+    """
+    next_id: int = _call(service, config.name, lambda session: session.agent.next_id)
+    path = folder / MODE_FILE
+    routers = _noted(path, _Mode)
+    mode = routers.get(config.name)
+    if mode is None or mode.observe != config.observe or mode.since > next_id:
+        mode = _Mode(config.observe, next_id)
+        _note(path, routers | {config.name: mode})
+    return mode.since
+
+
+def _noted(path: Path, kind: type[T]) -> dict[str, T]:
+    """What a file says of each router; nothing if it is not there or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, kind])  # type: ignore[valid-type]
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _note(path: Path, routers: dict[str, T]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)  # with all else in PostgreSQL, there may be none yet
+    atomic_write(path, msgspec.json.encode(routers))

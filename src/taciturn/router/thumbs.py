@@ -4,7 +4,7 @@ The value is looked for in `SHAPES`, then the decision under the names that fron
 puts both into objects of its own (`data` and `meta`, `feedback`), these are looked into.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from taciturn.service.core.errors import ValidationError
@@ -21,6 +21,9 @@ IDS = ("id", "decision", "decision_id", "x-taciturn-decision")
 REQUESTS = ("request_id", "message_id", "messageId", "forId", "run_id", "trace_id", "traceId")
 SESSIONS = ("session", "session_id", "sessionId", "chat_id", "chatId", "conversation_id", "conversationId", "threadId")
 """Names of a decision's id, of the id that its request had, and of its session."""
+
+MAX_NAME = 128
+"""Characters of the id of a request or session."""
 
 SHAPES = (
     '{"id": 7, "reward": 1}',
@@ -50,10 +53,9 @@ def read_thumb(given: Any) -> Thumb:
         raise _unknown("an object is needed")
     parts = [given, *(part for name in INSIDE if isinstance(part := given.get(name), dict))]
     reward = _reward(parts)
-    id = _id(_first(parts, IDS))
-    request_id, session = (_name(_first(parts, names)) for names in (REQUESTS, SESSIONS))
-    if id is None and request_id is None and isinstance(own := given.get("id"), str):
-        request_id = own  # a front end's own id of the message
+    id, request_id, session = _id(parts), _name(parts, REQUESTS), _name(parts, SESSIONS)
+    if id is None and request_id is None:
+        request_id = _name([given], ("id",))  # a front end's own id of the message
     if id is None and request_id is None and session is None:
         raise _unknown("it does not say which decision, message or session it is about")
     return Thumb(reward, id, request_id, session)
@@ -72,7 +74,7 @@ def _reward(parts: list[dict[str, Any]]) -> float | None:
                 return _thumb(part[name], name, zero_is_down=False)
         if isinstance(part.get("feedback", {}), str | None):
             return _thumb(part["feedback"], "feedback", zero_is_down=False)
-        if part.get("type") in {"up", "down"}:
+        if part.get("type") in ("up", "down"):  # a tuple, as it can be of any type
             return 1.0 if part["type"] == "up" else 0.0
     raise _unknown("it has no reward, rating, score or value")
 
@@ -101,19 +103,28 @@ def _thumb(value: Any, name: str, *, zero_is_down: bool) -> float | None:
     raise ValidationError('"up" and "down", "like" and "dislike", 1 and -1, true and false are known; null', name)
 
 
-def _first(parts: list[dict[str, Any]], names: tuple[str, ...]) -> Any:
-    return next((part[name] for part in parts for name in names if part.get(name) is not None), None)
+def _given(parts: list[dict[str, Any]], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """The names that are there, in their order, and their values; those without one are left out."""
+    return ((name, part[name]) for part in parts for name in names if part.get(name) not in (None, ""))
 
 
-def _id(value: Any) -> int | None:
-    """The id of a decision, also as text, as headers have it."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+def _id(parts: list[dict[str, Any]]) -> int | None:
+    """The id of a decision, also as text, as headers have it; other text in `id` is a front end's own, and no error."""
+    for name, value in _given(parts, IDS):
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 17:
+            return int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
+            return value
+        if name != "id" or not isinstance(value, str):
+            raise ValidationError("the id of a decision is a whole number that is not negative", name)
+    return None
 
 
-def _name(value: Any) -> str | None:
-    return value if isinstance(value, str) and 0 < len(value) <= 128 else None
+def _name(parts: list[dict[str, Any]], names: tuple[str, ...]) -> str | None:
+    name, value = next(_given(parts, names), ("", None))
+    if value is None or (isinstance(value, str) and len(value) <= MAX_NAME):
+        return value
+    raise ValidationError(f"it is a text of 1 to {MAX_NAME} characters", name)
 
 
 def _unknown(problem: str) -> ValidationError:
