@@ -173,8 +173,9 @@ def test_demo_runs_five_methods_and_draws_a_figure(tmp_path, monkeypatch):
     assert [record["method"] for record in records] == ["linucb", "rogcn", "bilinucb-kmeans", "gcnucb", "viewucb"]
     terminal = Console(width=80, file=io.StringIO())
     terminal.print(accuracy_table(msgspec.convert(records, list[RunRecord])))
-    lines = terminal.file.getvalue().splitlines()
+    *lines, caption = terminal.file.getvalue().splitlines()
     assert len(lines) == 7, "a name is broken in a terminal of 80 columns"
+    assert caption.startswith("One seed: ")
     assert (tmp_path / "demo" / "running-accuracy.png").stat().st_size > 10_000
     assert (tmp_path / "demo" / "running-accuracy.png").read_bytes().startswith(b"\x89PNG")
 
