@@ -13,14 +13,14 @@ Sparse matrices are `CSR` triples. Dropout masks are a hash of (key, row, column
 same keys give the same masks on any machine and in any order.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.jit import Function, fast_kernel, kernel, options
+from taciturn.kernels.jit import fast_kernel, kernel
+from taciturn.kernels.spmm import multiply, multiply_transposed
 
 Real = NDArray[Any]  # float32 in agents, float64 where tests differentiate numerically
 Labels = NDArray[np.int32]
@@ -29,11 +29,6 @@ Ints = NDArray[np.int64]
 
 UINT16_RANGE = 65536.0
 """Dropout drops an entry if its 16-bit random number is below ``dropout · UINT16_RANGE``."""
-
-
-def _fused_kernel(function: Function) -> Function:
-    """Compile with fused multiply-add, and sums in their written order."""
-    return cast("Function", numba.njit(fastmath={"contract"}, **options(function))(function))
 
 
 @kernel
@@ -144,53 +139,6 @@ def _dropout(
         kept_indptr[i + 1] = count
 
 
-@_fused_kernel
-def _multiply(indptr: Ints, columns: NDArray[np.int32], values: Real, dense: Real, rows: Mask, out: Real) -> None:
-    """Write a sparse matrix times ``dense`` (T, U) to ``out`` in the masked rows; the others keep their content.
-
-    Nonzeros are added in their order: one first if they are odd, then four per pass, which reads ``out`` less, and two.
-    """
-    width = out.shape[1]
-    for i in range(rows.shape[0]):
-        if not rows[i]:
-            continue
-        p, stop = indptr[i], indptr[i + 1]
-        if (stop - p) % 2 == 1:
-            value, row = values[p], columns[p]
-            for u in range(width):
-                out[i, u] = value * dense[row, u]
-            p += 1
-        else:
-            for u in range(width):
-                out[i, u] = 0.0
-        while p < stop:
-            value, row = values[p], columns[p]
-            value2, row2 = values[p + 1], columns[p + 1]
-            if p + 4 <= stop:
-                value3, row3 = values[p + 2], columns[p + 2]
-                value4, row4 = values[p + 3], columns[p + 3]
-                for u in range(width):
-                    half = out[i, u] + value * dense[row, u] + value2 * dense[row2, u]
-                    out[i, u] = half + value3 * dense[row3, u] + value4 * dense[row4, u]
-            else:
-                for u in range(width):
-                    out[i, u] = out[i, u] + value * dense[row, u] + value2 * dense[row2, u]
-            p += 4
-
-
-@fast_kernel
-def _multiply_transposed(
-    indptr: Ints, columns: NDArray[np.int32], values: Real, dense: Real, rows: Mask, out: Real
-) -> None:
-    """Add the transpose of a sparse matrix times ``dense`` (D, U), of the masked rows, to ``out``."""
-    for i in range(rows.shape[0]):
-        if rows[i]:
-            for p in range(indptr[i], indptr[i + 1]):
-                value, row = values[p], columns[p]
-                for u in range(out.shape[1]):
-                    out[row, u] += value * dense[i, u]
-
-
 @kernel
 def _add_decay(grad: Real, weights: Real, decay: float) -> None:
     """Add ``decay · weights`` to a gradient (D, U), rounded to its precision before it is added."""
@@ -203,11 +151,12 @@ def _add_decay(grad: Real, weights: Real, decay: float) -> None:
 @fast_kernel
 def _rectify(hidden: Real, rows: Mask) -> None:
     """Apply ReLU to the masked rows (T, H·L)."""
+    zero = hidden.dtype.type(0.0)
     for i in range(rows.shape[0]):
         if rows[i]:
             row = hidden[i]
             for u in range(row.shape[0]):
-                row[u] = max(row[u], hidden.dtype.type(0.0))
+                row[u] = row[u] if row[u] > zero else zero  # noqa: FURB136 - vectorizes
 
 
 @fast_kernel
@@ -359,11 +308,11 @@ def embed(adjacency: CSR, contexts: CSR, w1: Real, rows: Mask, work: Workspace) 
     """Return ``Â ReLU(Â X W1)`` (T, H·L) without dropout: a view of ``work``, void outside the masked rows."""
     hidden_rows = _expanded(adjacency, rows)
     input_rows = _expanded(adjacency, hidden_rows)
-    _multiply(*_kept_inputs(contexts, input_rows, 0.0, np.uint64(0), work), w1, input_rows, work.xw1)
-    _multiply(*adjacency, work.xw1, hidden_rows, work.hidden)
+    multiply(*contexts, w1, input_rows, work.xw1)
+    multiply(*adjacency, work.xw1, hidden_rows, work.hidden)
     _rectify(work.hidden, hidden_rows)
     embedding = work.xw1[: len(rows)]
-    _multiply(*adjacency, work.hidden, rows, embedding)
+    multiply(*adjacency, work.hidden, rows, embedding)
     return embedding
 
 
@@ -392,18 +341,18 @@ def gradients(
     w2_t = np.ascontiguousarray(w2.transpose(0, 2, 1))
     grad2_t = np.zeros_like(w2_t)
     inputs = _kept_inputs(contexts, input_rows, dropout, keys[0], work)
-    _multiply(*inputs, w1, input_rows, work.xw1)
-    _multiply(*adjacency, work.xw1, hidden_rows, work.hidden)
+    multiply(*inputs, w1, input_rows, work.xw1)
+    multiply(*adjacency, work.xw1, hidden_rows, work.hidden)
     bits = np.empty((w1.shape[1] + 3) // 4, np.uint64)
     room = bits, bits.view(np.uint16), np.empty(w1.shape[1], w1.dtype)
     _activate(work.hidden, hidden_rows, w2_t, dropout, keys[1], *room, work.hw2)
-    _multiply(*adjacency, work.hw2, labelled, work.logits)
+    multiply(*adjacency, work.hw2, labelled, work.logits)
     _softmax_grad(labels, counts.astype(w1.dtype), w2.shape[2], work.logits)
-    _multiply(*adjacency, work.logits, hidden_rows, work.hw2)
+    multiply(*adjacency, work.logits, hidden_rows, work.hw2)
     _last_layer_back(work.hw2, hidden_rows, w2_t, dropout, work.hidden, grad2_t, work.xw1)
-    _multiply(*adjacency, work.xw1, input_rows, work.hidden)
+    multiply(*adjacency, work.xw1, input_rows, work.hidden)
     grad1 = work.grad1
     grad1[...] = 0.0
-    _multiply_transposed(*inputs, work.hidden, input_rows, grad1)
+    multiply_transposed(*inputs, work.hidden, input_rows, grad1)
     _add_decay(grad1, w1, decay)
     return grad1, np.ascontiguousarray(grad2_t.transpose(0, 2, 1))

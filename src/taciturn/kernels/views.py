@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
 from taciturn.kernels.jit import fast_kernel, kernel
+from taciturn.kernels.spmm import multiply, multiply_transposed
 
 Singles = NDArray[np.float32]
 
@@ -69,29 +70,11 @@ def full_width(matrix: CSR) -> int:
     return width if is_full else 0
 
 
-@fast_kernel
-def _multiply(
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    values: Singles,
-    dense: Singles,
-    out: Singles,
-    transposed: bool,  # noqa: FBT001 — kernels take no keywords
-) -> None:
-    """Add ``matrix · dense``, or ``matrixᵀ · dense``, to ``out``."""
-    for i in range(indptr.shape[0] - 1):
-        for p in range(indptr[i], indptr[i + 1]):
-            value, source, target = values[p], int(columns[p]), i
-            if transposed:
-                source, target = target, source
-            for u in range(out.shape[1]):
-                out[target, u] += value * dense[source, u]
-
-
 def spmm(matrix: CSR, dense: Singles) -> Singles:
     """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U)."""
-    out = np.zeros((len(matrix.indptr) - 1, dense.shape[1]), np.float32)
-    _multiply(*matrix, dense, out, False)
+    count = len(matrix.indptr) - 1
+    out = np.empty((count, dense.shape[1]), np.float32)
+    multiply(*matrix, dense, np.ones(count, np.bool_), out)
     return out
 
 
@@ -120,7 +103,7 @@ def transposed_times(contexts: Rows, scores: Singles, dimension: int) -> Singles
     """``Xᵀ · scores`` (D, U) for scores (T, U)."""
     out = np.zeros((dimension, scores.shape[1]), np.float32)
     if contexts.dense is None:
-        _multiply(*contexts.sparse, scores, out, True)
+        multiply_transposed(*contexts.sparse, scores, np.ones(len(scores), np.bool_), out)
     else:
         np.matmul(contexts.dense.T, scores, out=out[: contexts.dense.shape[1]])
     return out
