@@ -10,9 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
+from openapi_kit import found
 from router_kit import serving, shop
 from service_kit import MemoryJournal, until
 from taciturn.router import attempts, upstreams
+from taciturn.router.chats import REQUEST_HEADERS, SESSION_HEADERS
 from taciturn.service.api.keys import Keyring, digest
 from taciturn.service.journal.base import Key
 
@@ -510,7 +512,38 @@ def test_callers_need_a_key_of_the_service_where_it_has_keys(stand_in, tmp_path)
         assert stand_in.asked[0][2]["authorization"] == "Bearer secret-of-delivery"
 
 
+def documented(document, status):
+    """What the OpenAPI document says of an answer to a chat."""
+    answer = document["paths"]["/v1/chat/completions"]["post"]["responses"][str(status)]
+    return found(document, answer["$ref"]) if "$ref" in answer else answer
+
+
+def test_answers_are_as_the_openapi_document_says(proxy, stand_in):
+    document = proxy.http.get("/openapi.json").json()
+    chat = document["paths"]["/v1/chat/completions"]["post"]
+    assert [parameter["name"] for parameter in chat["parameters"]] == [*SESSION_HEADERS, *REQUEST_HEADERS]
+    problem, events = "application/problem+json", "text/event-stream"
+    for behavior, body, status, media in (
+        (StandIn.answer, {}, 200, "application/json"),
+        (say(200, events, b"data: 1"), {}, 200, events),
+        (say(400), {}, 400, "application/json"),
+        (say(500), {}, 502, problem),
+        (StandIn.answer, {"messages": []}, 422, problem),
+        (StandIn.answer, {"messages": 1}, 422, problem),
+    ):
+        stand_in.behave |= dict.fromkeys(("refunds", "delivery", "account"), behavior)
+        answer = proxy.chat("Where is my parcel?", **body)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, media)
+        assert media in documented(document, status)["content"]
+        if status == 200:
+            told = {name for name in answer.headers if name.startswith("x-taciturn-")}
+            assert told | {"x-taciturn-would"} == set(documented(document, 200)["headers"])
+
+
 def test_a_router_without_upstreams_says_so(tmp_path):
     with serving(tmp_path, shop()) as client:
         answer = client.chat("Where is my parcel?")
         assert (answer.status_code, answer.json()["title"]) == (404, "There is nothing at this path")
+        assert documented(client.http.get("/openapi.json").json(), 404)["content"].keys() == {
+            "application/problem+json"
+        }

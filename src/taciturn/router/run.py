@@ -6,6 +6,7 @@ from pathlib import Path
 from taciturn.errors import TaciturnError
 from taciturn.features.embed_wordllama import check_installed, loaded_model
 from taciturn.router.api import route_endpoints, route_schemas
+from taciturn.router.chats import chat_operation, chat_schemas
 from taciturn.router.config import RouterConfig
 from taciturn.router.desk import Desk
 from taciturn.router.page import RouterPage
@@ -30,8 +31,9 @@ def extension_of(config: RouterConfig, service: Service, keyring: Keyring, folde
     proxy, page = Proxy(desk, upstreams, keyring, service.limits), RouterPage(desk, keyring, service.limits)
     return Extension(
         endpoints=route_endpoints(desk),
-        schemas=route_schemas(),
+        schemas=route_schemas() | chat_schemas(),
         pages=(proxy.route(), *page.routes()),
+        described=(chat_operation(),),
         close=upstreams.close,
     )
 
