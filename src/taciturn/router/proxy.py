@@ -81,9 +81,8 @@ class Proxy:
             body = await read_body(
                 headers, request.receive, content_type=JSON, max_bytes=most, share=share, weight=JSON_WEIGHT
             )
-        ask = Ask(
-            await self._decode(last_text, body), _named(request, SESSION_HEADERS), _named(request, REQUEST_HEADERS)
-        )
+        text = await self._decode(last_text, body)
+        ask = Ask(text, _named(request, SESSION_HEADERS), _named(request, REQUEST_HEADERS), reasons=False)
         return await self._from_first_that_answers(ask, body)
 
     async def _from_first_that_answers(self, ask: Ask, body: bytes) -> Response:
