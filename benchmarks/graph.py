@@ -22,7 +22,6 @@ SIZES = (1000, 5000, 20_000, 50_000)
 WHOLE_GRAPH_UP_TO, SWINN_UP_TO = 20_000, 5000
 INDEXED_SIZES, INDEXED = (10_000, 30_000, 100_000, 300_000), 1000
 KINDS = {"sparse": (1000, 20), "dense": (50, 50)}
-GOAL = {("sparse", 20_000): "100×"}
 
 
 def rows_of(kind, count):
@@ -64,7 +63,7 @@ def compare():
         f"Milliseconds to insert a node, k = {K}; the neighbors' distances agree with scikit-learn's. Sparse rows "
         "have 20 entries of 1000, dense ones 50. The ratios are to a refit queried for the new node only, and to one "
         "queried for the whole graph. " + versions("scikit-learn", "river"),
-        ["rows", "nodes", "taciturn", "refit, new node", "refit, whole graph", "SWINN", "ratios", "goal"],
+        ["rows", "nodes", "taciturn", "refit, new node", "refit, whole graph", "SWINN", "ratios"],
         rows,
     )
 
@@ -99,7 +98,6 @@ def compare_at(kind, size, X, graph, store, window):
         shown(whole.milliseconds) if whole.laps else "–",
         shown(swinn.milliseconds) if swinn.laps else "–",
         times(refit.milliseconds, mean) + (f", {times(whole.milliseconds, mean)}" if whole.laps else ""),
-        GOAL.get((kind, size), ""),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,20 @@ def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """Raise unless a parameter is one of the allowed values."""
     if not any(value is choice or (isinstance(choice, str) and value == choice) for choice in allowed):
         raise TaciturnError(f"{name}={shown(value)} is not allowed; {' or '.join(map(repr, allowed))} is")
+
+
+def base_address(url: str) -> str | None:
+    """An address of HTTP to which a path can be added, without a slash at its end; None if this is not one.
+
+    One with a user, a password or a query is not. An error about it should not show it: a key may be there by mistake.
+    """
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    plain = url.isascii() and url.isprintable() and not any(character in url for character in " ?#@")
+    return url.rstrip("/") if valid and plain else None
 
 
 def arm_indices(y: Any, rows: int, arms: int) -> NDArray[np.int64]:

@@ -1,5 +1,7 @@
 """The mean cost of decisions keeps to the budget, after any number of them."""
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from router_kit import SHOP, running, shop
 from service_kit import MemoryJournal
 from taciturn.router.budget import affordable
+from taciturn.service.journal.repair import backup, restore
+from taciturn.service.journal.sqlite import SQLiteJournal
 
 COSTS = st.lists(st.floats(0, 10, allow_subnormal=False), min_size=1, max_size=5)
 
@@ -60,6 +64,29 @@ def test_a_budget_is_kept_by_requests_at_once(tmp_path):
         arms = [answer.json()["arm"] for answer in router.web.together(asked)]
     assert "refunds" in arms
     assert total_of(arms) <= 2 * len(arms) + 10
+
+
+def test_a_restored_router_has_spent_what_it_had_and_is_in_its_mode(tmp_path):
+    """Also over a folder with the notes of another router."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    content = priced() | {"session": {"sticky": True}}
+    for folder in (old, new):
+        folder.mkdir()
+    with closing(SQLiteJournal(old / "journal.db")) as journal:
+        for mode in ({"mode": "observe", "default": "refunds"}, {}):  # the budget begins after a few decisions
+            with running(old, content | mode | {"budget": {"per_decision": 3 if mode else 2}}, journal) as router:
+                spent = [router.route("I want my money back", session=f"{len(mode)}-{i}") for i in range(3)]
+        backup(old / "journal.db", tmp_path / "backup")
+    assert [made["arm"] == "refunds" for made in spent] == [True, False, False]
+    notes = {name: (old / name).read_bytes() for name in ("budget.json", "mode.json")}
+    (new / "budget.json").write_text("{}")
+    restore(tmp_path / "backup", new / "journal.db")
+    assert {name: (new / name).read_bytes() for name in notes} == notes
+    with closing(SQLiteJournal(new / "journal.db")) as journal, running(new, content, journal) as router:
+        turn = router.route("and now", session="0-0")
+        assert (turn["sticky"], turn["id"]) == (True, spent[0]["id"])  # of the same mode
+        assert not router.route("and now", session="2-0")["sticky"]  # of the mode before
+        assert router.route("I want my money back")["arm"] != "refunds"  # it was spent before the backup
 
 
 def test_what_is_decided_around_a_router_counts_as_spent(tmp_path):

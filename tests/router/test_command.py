@@ -11,6 +11,7 @@ import yaml
 
 from cli_kit import taciturn
 from router_kit import shop
+from tracing_kit import receiving, spans_of
 
 COMMAND = [sys.executable, "-m", "taciturn", "route"]
 
@@ -94,3 +95,15 @@ def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path):
             assert (why["text"], why["session"], why["arm"], why["reward"]) == (texts[i], f"s{i}", arm, reward)
             turn = requests.post(f"{url}/v1/route", json={"text": "and now", "session": f"s{i}"}, timeout=30).json()
             assert (turn["id"], turn["sticky"]) == (id, True)
+
+
+def test_the_settings_of_the_service_hold_for_a_router_spans_too(tmp_path, monkeypatch):
+    write(tmp_path, shop())
+    with receiving() as (receiver, received):
+        monkeypatch.setenv("TACITURN_OTEL", "true")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver)
+        with started(tmp_path) as (process, url, _):
+            requests.post(f"{url}/v1/route", json={"text": "where is my parcel"}, timeout=30).raise_for_status()
+            process.terminate()
+            process.wait()
+    assert sorted(span.name for span in spans_of(received)) == ["POST /v1/route", "commit", "decide", "query"]

@@ -1,19 +1,28 @@
 """Chat completions are answered by the upstream of the chosen arm: real HTTP, with a stand-in for the models."""
 
+import asyncio
 import gzip
 import json
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 
-from router_kit import serving, shop
+from openapi_kit import found
+from router_kit import Clock, config_in, serving, shop
 from service_kit import MemoryJournal, until
 from taciturn.router import attempts, upstreams
+from taciturn.router.asks import Ask
+from taciturn.router.chats import REQUEST_HEADERS, SESSION_HEADERS
+from taciturn.router.desk import Desk
+from taciturn.router.setup import set_up
 from taciturn.service.api.keys import Keyring, digest
+from taciturn.service.core.operations import Decide
+from taciturn.service.core.service import Service
 from taciturn.service.journal.base import Key
 
 ANSWER = {"id": "chatcmpl-1", "object": "chat.completion", "choices": [{"message": {"role": "assistant"}}]}
@@ -472,6 +481,40 @@ def test_an_upstream_that_hangs_has_so_many_requests_and_no_more_and_stops_no_ot
             assert [client.chat("Where is my parcel?").status_code for _ in range(3)] == [status] * 3
 
 
+def test_the_withdrawals_of_many_failures_let_other_requests_go_between_them(tmp_path):
+    """They queued up, and what was asked next waited for all of them."""
+    config, service, failed = config_in(tmp_path, shop()), Service(MemoryJournal(), clock=Clock()), 120
+
+    async def share_withdrawn():
+        asks = [Ask(f"where is parcel {i}") for i in range(failed)]
+        made = await asyncio.gather(*map(desk.route, asks))
+        withdrawals = [asyncio.create_task(desk.withdraw(*pair)) for pair in zip(asks, made, strict=True)]
+        await asyncio.sleep(0)  # all of them have begun
+        await desk.route(Ask("I forgot my password", request_id="r"))  # which asks the agent four times
+        done = sum(task.done() for task in withdrawals)
+        await asyncio.gather(*withdrawals)
+        return done / failed
+
+    with closing(service):
+        set_up(config, service, lambda *_: None)
+        desk = Desk(config, service, {}, 0)
+        assert asyncio.run(share_withdrawn()) < 1
+        assert service.call("shop", lambda session: session.health()["withdrawn"]) == failed
+
+
+def test_the_agent_is_asked_once_for_a_chat(proxy, monkeypatch):
+    """Its reasons are not sent, and looking for them would make others wait."""
+    asked, call = [], proxy.service.call_async
+
+    def noted(name, what):
+        asked.append(type(what))
+        return call(name, what)
+
+    monkeypatch.setattr(proxy.service, "call_async", noted)
+    assert proxy.chat("Where is my parcel?").status_code == 200
+    assert asked == [Decide]
+
+
 def test_proxies_and_passwords_of_the_environment_are_not_used(stand_in, tmp_path, monkeypatch):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password hidden\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
@@ -510,7 +553,38 @@ def test_callers_need_a_key_of_the_service_where_it_has_keys(stand_in, tmp_path)
         assert stand_in.asked[0][2]["authorization"] == "Bearer secret-of-delivery"
 
 
+def documented(document, status):
+    """What the OpenAPI document says of an answer to a chat."""
+    answer = document["paths"]["/v1/chat/completions"]["post"]["responses"][str(status)]
+    return found(document, answer["$ref"]) if "$ref" in answer else answer
+
+
+def test_answers_are_as_the_openapi_document_says(proxy, stand_in):
+    document = proxy.http.get("/openapi.json").json()
+    chat = document["paths"]["/v1/chat/completions"]["post"]
+    assert [parameter["name"] for parameter in chat["parameters"]] == [*SESSION_HEADERS, *REQUEST_HEADERS]
+    problem, events = "application/problem+json", "text/event-stream"
+    for behavior, body, status, media in (
+        (StandIn.answer, {}, 200, "application/json"),
+        (say(200, events, b"data: 1"), {}, 200, events),
+        (say(400), {}, 400, "application/json"),
+        (say(500), {}, 502, problem),
+        (StandIn.answer, {"messages": []}, 422, problem),
+        (StandIn.answer, {"messages": 1}, 422, problem),
+    ):
+        stand_in.behave |= dict.fromkeys(("refunds", "delivery", "account"), behavior)
+        answer = proxy.chat("Where is my parcel?", **body)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, media)
+        assert media in documented(document, status)["content"]
+        if status == 200:
+            told = {name for name in answer.headers if name.startswith("x-taciturn-")}
+            assert told | {"x-taciturn-would"} == set(documented(document, 200)["headers"])
+
+
 def test_a_router_without_upstreams_says_so(tmp_path):
     with serving(tmp_path, shop()) as client:
         answer = client.chat("Where is my parcel?")
         assert (answer.status_code, answer.json()["title"]) == (404, "There is nothing at this path")
+        assert documented(client.http.get("/openapi.json").json(), 404)["content"].keys() == {
+            "application/problem+json"
+        }

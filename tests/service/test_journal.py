@@ -554,6 +554,71 @@ def test_damaged_backup_is_neither_made_nor_restored_and_nothing_is_overwritten(
     assert not list(tmp_path.glob(".*"))
 
 
+def tables_of(path):
+    with closing(sqlite3.connect(path)) as db:
+        return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def test_the_notes_beside_a_journal_are_restored_with_it_and_no_others(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+    filled(old / "journal.db")
+    (old / "budget.json").write_bytes(b"\x00 as it is")
+    backup(old / "journal.db", tmp_path / "backup")
+    (new / "mode.json").write_text("of another journal")
+    (new / "other.json").write_text("kept")
+    restore(tmp_path / "backup", new / "journal.db")
+    assert {file.name: file.read_bytes() for file in new.glob("*.json")} == {
+        "budget.json": b"\x00 as it is",
+        "other.json": b"kept",
+    }
+    assert tables_of(new / "journal.db") == tables_of(old / "journal.db")
+    backup(new / "journal.db", tmp_path / "again")
+    assert tables_of(tmp_path / "again") == tables_of(new / "journal.db") | {"taciturn_notes"}
+
+
+def test_a_backup_of_before_leaves_the_notes_of_a_folder_alone(tmp_path):
+    filled(tmp_path / "backup")
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "budget.json").write_text("copied by hand")
+    restore(tmp_path / "backup", new / "journal.db")
+    assert (new / "budget.json").read_text() == "copied by hand"
+
+
+@pytest.mark.parametrize(
+    "change", ["SET content = 'x'", "SET digest = 'x'", "SET name = 'mode.json'", "SET name = '../budget.json'"]
+)
+def test_a_backup_with_a_changed_note_is_not_restored(tmp_path, change):
+    filled(tmp_path / "journal.db")
+    (tmp_path / "budget.json").write_text("{}")
+    backup(tmp_path / "journal.db", tmp_path / "backup")
+    with closing(sqlite3.connect(tmp_path / "backup")) as db, db:
+        db.execute(f"UPDATE taciturn_notes {change}")
+    with pytest.raises(DamagedJournal, match=r"a note in it, as budget\.json, was changed; take another backup"):
+        restore(tmp_path / "backup", tmp_path / "new" / "journal.db")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_restore_that_stops_half_way_leaves_no_journal_and_can_be_repeated(tmp_path, monkeypatch):
+    filled(tmp_path / "journal.db")
+    (tmp_path / "budget.json").write_text("{}")
+    backup(tmp_path / "journal.db", tmp_path / "backup")
+    new = tmp_path / "new"
+
+    def fail(*_):
+        raise OSError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("taciturn.service.journal.repair.atomic_move", fail)
+        with pytest.raises(JournalUnavailable, match="the disk is gone"):
+            restore(tmp_path / "backup", new / "journal.db")
+    assert not (new / "journal.db").exists()
+    assert restore(tmp_path / "backup", new / "journal.db") == len(contents(new / "journal.db"))
+    assert (new / "budget.json").read_text() == "{}"
+
+
 @pytest.fixture
 def no_large_files():
     """Limit files to 200 kB when called, as on a disk with a quota."""

@@ -4,14 +4,11 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -24,6 +21,7 @@ from taciturn.service.config import Settings
 from taciturn.service.journal.base import JournalUnavailable
 from taciturn.service.journal.sqlite import SQLiteJournal
 from taciturn.service.run import opened_app, run
+from tracing_kit import receiving, spans_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "interop.md").read_text(encoding="utf-8")
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -163,43 +161,27 @@ def test_without_otel_nothing_of_it_is_loaded():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-def test_otel_with_several_processes_is_refused():
+@pytest.mark.parametrize("several", [{"workers": 2}, {"engine": "ray"}])
+def test_otel_with_several_processes_is_refused(several):
     with pytest.raises(TaciturnError, match="--otel is for a service of one process"):
-        run(Settings(otel=True, workers=2, postgres="x"), print)
-
-
-class Receiver(BaseHTTPRequestHandler):
-    """An OTLP receiver, which keeps what it gets."""
-
-    def do_POST(self):
-        content = self.rfile.read(int(self.headers["content-length"]))
-        self.server.received.append((self.path, ExportTraceServiceRequest.FromString(content)))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
+        run(Settings(otel=True, postgres="x", **several), print)
 
 
 def test_spans_of_a_running_service_reach_an_otlp_receiver(tmp_path, monkeypatch):
     """With the command of the documentation, but for the ports."""
     (variable, name) = re.search(r"^\$ (OTEL_\w+)=\S+ taciturn serve (--otel)$", PAGE, re.MULTILINE).groups()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as receiver:
-        receiver.received = []
-        threading.Thread(target=receiver.serve_forever, args=(0.01,)).start()
-        monkeypatch.setenv(variable, f"http://127.0.0.1:{receiver.server_port}")
+    with receiving() as (receiver, received):
+        monkeypatch.setenv(variable, receiver)
         with served(tmp_path, name) as address, httpx.Client(base_url=address, timeout=120) as http:
             http.post("/v1/agents", json={"name": "shop", "arms": 2, "kind": "linucb"}).raise_for_status()
             body = {"context": {"note": SECRET}}
             http.post("/v1/agents/shop/decisions", json=body, headers={"traceparent": CALLER}).raise_for_status()
-        receiver.shutdown()
-    assert {path for path, _ in receiver.received} == {"/v1/traces"}
-    sources = [source for _, request in receiver.received for source in request.resource_spans]
+    assert {path for path, _ in received} == {"/v1/traces"}
+    sources = [source for _, request in received for source in request.resource_spans]
     assert all(
         {"taciturn"} == {a.value.string_value for a in s.resource.attributes if a.key == "service.name"}
         for s in sources
     )
-    spans = [span for source in sources for scope in source.scope_spans for span in scope.spans]
-    names = sorted(span.name for span in spans if span.trace_id.hex() == CALLER.split("-")[1])
+    names = sorted(span.name for span in spans_of(received) if span.trace_id.hex() == CALLER.split("-")[1])
     assert names == sorted([DECIDE, "decide", "commit"])
-    assert SECRET not in json.dumps([str(request) for _, request in receiver.received])
+    assert SECRET not in json.dumps([str(request) for _, request in received])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from taciturn.cli.shared import errors, lazy, out
+from taciturn.cli.shared import Folder, Host, Port, errors, lazy, out
 
 router = lazy("taciturn.router.run")
 configuration = lazy("taciturn.service.config")
@@ -20,14 +20,9 @@ PATIENCE = 2.0
 @app.command(epilog="Example: taciturn route support.yaml")
 def route(
     file: Annotated[Path, typer.Argument(help="The YAML file of the arms.", dir_okay=False)],
-    host: Annotated[
-        str | None,
-        typer.Option(help="The address to listen on, 127.0.0.1 by default; other machines reach it only with a key."),
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="8420 by default; 0 takes any free port.")] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(help="The folder of the journal and its snapshots, ./taciturn-data by default.")
-    ] = None,
+    host: Host = None,
+    port: Port = None,
+    data_dir: Folder = None,
     observe: Annotated[
         bool, typer.Option("--observe", help="Decide and log, but answer with the default arm of the file always.")
     ] = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from taciturn.cli.shared import AsJson, lazy, out, print_json
+from taciturn.cli.shared import AsJson, Folder, Host, Port, lazy, out, print_json
 from taciturn.errors import TaciturnError
 
 service = lazy("taciturn.service.run")
@@ -37,14 +37,9 @@ HERE = Path("taciturn-data")
 
 @app.command(epilog="Example: taciturn serve --data-dir ./taciturn-data")
 def serve(
-    host: Annotated[
-        str | None,
-        typer.Option(help="The address to listen on, 127.0.0.1 by default; other machines reach it only with a key."),
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="8420 by default; 0 takes any free port.")] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(help="The folder of the journal and its snapshots, ./taciturn-data by default.")
-    ] = None,
+    host: Host = None,
+    port: Port = None,
+    data_dir: Folder = None,
     postgres: Annotated[str | None, typer.Option(help="Keep the journal in PostgreSQL: host=… dbname=….")] = None,
     durability: Annotated[
         str | None, typer.Option(help="full (default) survives the loss of power; normal only that of the process.")

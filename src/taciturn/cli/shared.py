@@ -20,6 +20,14 @@ Engine = Annotated[
     str, typer.Option(help="local: processes on this machine; ray: the cluster at --address, or a local one.")
 ]
 Address = Annotated[str | None, typer.Option(help="The address of a Ray cluster.")]
+Host = Annotated[
+    str | None,
+    typer.Option(help="The address to listen on, 127.0.0.1 by default; other machines reach it only with a key."),
+]
+Port = Annotated[int | None, typer.Option(help="8420 by default; 0 takes any free port.")]
+Folder = Annotated[
+    str | None, typer.Option(help="The folder of the journal and its snapshots, ./taciturn-data by default.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 

@@ -5,12 +5,12 @@ import re
 import time
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from taciturn.errors import EmbeddingFailed, TaciturnError
 from taciturn.retry import retry_after
+from taciturn.validate import base_address
 
 PREFIX = "openai:"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -176,14 +176,10 @@ def _environment_base_url() -> str:
 
 def _checked_base_url(url: str) -> str:
     """The address without a slash at its end; the error does not show it, as a key may be there by mistake."""
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid or not url.isascii() or not url.isprintable() or any(c in url for c in " ?#@"):
+    address = base_address(url)
+    if address is None:
         raise TaciturnError(
             "the address of the embeddings is not valid; http://127.0.0.1:8000/v1 is, "
             "without a user, a password or a query (a key is given in OPENAI_API_KEY)"
         )
-    return url.rstrip("/")
+    return address

@@ -5,9 +5,22 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from taciturn.contracts import STATES
 from taciturn.router.asks import Ask
 from taciturn.router.desk import Desk
+from taciturn.router.reasons import REASONS
 from taciturn.router.thumbs import describe_shapes, read_thumb
+from taciturn.service.api.answer_schemas import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    NUMBER_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    list_of,
+    object_with,
+    reference,
+)
 from taciturn.service.api.routes import JSON, Endpoint, decision_id
 from taciturn.service.core.contexts import MAX_TEXT
 from taciturn.service.core.encoding import encode
@@ -76,33 +89,33 @@ def route_endpoints(desk: Desk) -> tuple[Endpoint, ...]:
                  gives=_gives("Feedback"), handle=handlers.feedback, max_bytes=MAX_BODY,
                  example={"id": 7, "rating": "up"}, refuses=(404, 409, 410),
                  about="Thumbs, as chat front ends send them: by decision, message or session."),
-        Endpoint(method="GET", path="/v1/models", name="models", gives=(JSON, {"type": "object"}),
+        Endpoint(method="GET", path="/v1/models", name="models", gives=_gives("Models"),
                  handle=handlers.models, about="The model of the proxy, for chat front ends that ask."),
     )  # fmt: skip
 
 
 def _gives(name: str) -> tuple[str, dict[str, Any]]:
-    return JSON, {"$ref": f"#/components/schemas/{name}"}
+    return JSON, reference(name)
 
 
 def route_schemas() -> dict[str, Any]:
     """The schemas of what the routes take and give."""
     _, found = msgspec.json.schema_components((RouteRequest,))
-    reason = {"type": "object", "properties": {name: {} for name in ("id", "text", "arm", "outcome", "closeness")}}
-    because = {"type": "array", "items": reason, "maxItems": 3}
-    shared: dict[str, Any] = {
-        "id": {"type": "integer"},
-        "arm": {"type": "string"},
-        "propensity": {"type": "number"},
-        "scores": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
-        "because": because,
-        "words": {"type": "string"},
+    shared = {
+        "id": INTEGER,
+        "arm": TEXT,
+        "propensity": NUMBER,
+        "scores": {"type": "object", "additionalProperties": NUMBER_OR_NULL},
+        "because": list_of(reference("Reason")) | {"maxItems": REASONS},
+        "words": TEXT,
     }
-    routed = shared | {"sticky": {"type": "boolean"}, "mode": {"const": "observe"}, "would": {"type": "string"}}
-    optional = {name: {"type": ["string", "null"]} for name in ("text", "session")}
-    details = shared | optional | {"state": {"type": "string"}, "reward": {"type": ["number", "null"]}}
+    spoken = {"id": INTEGER, "text": TEXT_OR_NULL, "arm": TEXT, "outcome": TEXT, "closeness": NUMBER}
+    known = {"text": TEXT_OR_NULL, "session": TEXT_OR_NULL, "state": {"enum": list(STATES)}, "reward": NUMBER_OR_NULL}
     return found | {
-        "Routed": {"type": "object", "properties": routed, "required": list(shared)},
-        "RoutedDetails": {"type": "object", "properties": details, "required": list(shared)},
+        "Routed": object_with(shared | {"sticky": BOOLEAN}, mode={"const": "observe"}, would=TEXT),
+        "RoutedDetails": object_with(shared | known),
+        "Reason": object_with(spoken),
         "Thumbs": dict(describe_shapes()),
+        "Model": object_with({"id": TEXT, "object": {"const": "model"}, "owned_by": TEXT}),
+        "Models": object_with({"object": {"const": "list"}, "data": list_of(reference("Model"))}),
     }

@@ -11,7 +11,8 @@ from taciturn.router.reasons import in_words
 class Ask(NamedTuple):
     """What is asked: a text, its session and the id of the request, where there are any.
 
-    `sent` is the arm that the caller's own rule has chosen, in observe mode; `without` are arms that cannot be chosen.
+    `sent` is the arm that the caller's own rule has chosen, in observe mode; `without` are arms that cannot be chosen;
+    `reasons` says whether the answer is to have scores and reasons.
     """
 
     text: str
@@ -19,6 +20,7 @@ class Ask(NamedTuple):
     request_id: str | None = None
     sent: str | None = None
     without: frozenset[str] = frozenset()
+    reasons: bool = True
 
     @property
     def digest(self) -> int:

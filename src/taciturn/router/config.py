@@ -4,11 +4,11 @@ import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from taciturn.errors import TaciturnError
 from taciturn.router.yaml_file import Value, read_yaml
 from taciturn.service.core.operations import NAME
+from taciturn.validate import base_address
 
 DAY = 86_400.0
 MAX_ARMS, MAX_EXAMPLES, MAX_EXAMPLE, MAX_DESCRIPTION, MAX_NAME = 1_000, 10_000, 4_000, 1_000, 100
@@ -205,16 +205,11 @@ def _upstream(value: Value) -> Upstream:
 
 def _url(value: Value) -> str:
     """An address without a slash at its end; the error does not show it, as a key may be there by mistake."""
-    url = value.text(2_000)
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid or not url.isascii() or not url.isprintable() or any(c in url for c in " ?#@"):
+    address = base_address(value.text(2_000))
+    if address is None:
         example = "http://127.0.0.1:8000/v1 is one, without a user or a query (a key is given by api_key_env)"
         raise value.error(f"this is no address; {example}")
-    return url.rstrip("/").removesuffix("/chat/completions")
+    return address.removesuffix("/chat/completions")
 
 
 def _variable(value: Value) -> str:

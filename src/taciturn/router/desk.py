@@ -22,6 +22,13 @@ from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
 
 log = logging.getLogger("taciturn.router")
+WITHDRAWN_AT_ONCE = 4
+"""Withdrawals that may wait for the agent at a time.
+
+Each takes longer than a decision, and what is asked next waits behind those that are queued: where an upstream fails
+for hundreds of requests at once, their withdrawals wait here, and other requests go between them.
+"""
+
 _decode_answer = msgspec.json.Decoder(Answered).decode
 
 
@@ -51,6 +58,7 @@ class Desk:
         self.config, self._service, self._begun = config, service, begun
         turns = service.call(config.name, lambda session: _known_turns(session, since))
         self.sessions = Sessions(config.session_seconds, turns)
+        self._withdrawing = asyncio.Semaphore(WITHDRAWN_AT_ONCE)
         self._paying = asyncio.Lock()  # a decision is paid for before the next one asks what it can afford
 
     # Deciding.
@@ -140,6 +148,9 @@ class Desk:
         return _decode_answer(await self._service.call_async(self.config.name, Decide(request)))
 
     async def _explained(self, ask: Ask, made: Answered, *, new: bool = True) -> Routed:
+        if not ask.reasons and not self.config.observe:
+            return Routed(id=made.id, arm=str(made.arm), propensity=made.propensity, scores={}, new=new)
+
         def read(session: Session) -> Routed:
             bounds = np.add(made.decision().scores, made.decision().widths)
             arms = session.agent.arm_names
@@ -163,7 +174,8 @@ class Desk:
         if not routed.new:
             return
         try:
-            await self._service.call_async(self.config.name, Withdraw(routed.id))
+            async with self._withdrawing:
+                await self._service.call_async(self.config.name, Withdraw(routed.id))
         except UnknownDecision:
             log.debug("decision %d is withdrawn already", routed.id)
         if ask.session is not None:

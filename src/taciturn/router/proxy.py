@@ -4,11 +4,8 @@ import asyncio
 import logging
 import math
 import time
-from typing import Any
 from urllib.parse import quote
 
-import msgspec
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -16,6 +13,16 @@ from starlette.types import Receive, Scope, Send
 
 from taciturn.errors import RequestIdReused
 from taciturn.router.asks import Ask, Routed
+from taciturn.router.chats import (
+    ARM_HEADER,
+    DECISION_HEADER,
+    PATH,
+    REQUEST_HEADERS,
+    SESSION_HEADERS,
+    WOULD_HEADER,
+    last_text,
+    with_model,
+)
 from taciturn.router.desk import Desk
 from taciturn.router.upstreams import Answer, Failed, Refused, Upstreams
 from taciturn.service.api.asgi import check_key
@@ -24,43 +31,12 @@ from taciturn.service.api.connections import CUT
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
 from taciturn.service.api.routes import JSON
-from taciturn.service.core.errors import LimitExceeded, ValidationError
+from taciturn.service.core.errors import LimitExceeded
 from taciturn.service.core.limits import Limits
 
 log = logging.getLogger("taciturn.router")
-MAX_ROUTED = 8_000
-"""Characters of the last message that the arm is chosen by."""
-
 PLAIN = " !#$&'()*+,/:;=?@[]"
 """What stays as it is in the name of an arm in a header; other signs are escaped as in addresses."""
-
-SESSION_HEADERS = ("x-taciturn-session", "x-openwebui-chat-id", "x-conversation-id", "x-session-id")
-REQUEST_HEADERS = ("x-taciturn-request", "x-openwebui-message-id")
-"""Headers that name the conversation and the message; the first that is there counts."""
-
-
-class _Part(Struct):
-    type: str = ""
-    text: str | None = None
-
-
-class _Message(Struct):
-    role: str
-    content: str | list[_Part] | None = None
-
-    def words(self) -> str:
-        """The text of the message, without images and the like."""
-        if isinstance(self.content, list):
-            return "\n".join(part.text or "" for part in self.content if part.type == "text")
-        return self.content or ""
-
-
-class _Chat(Struct):
-    messages: list[_Message]
-
-
-_decode_chat = msgspec.json.Decoder(_Chat).decode
-_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Proxy:
@@ -79,7 +55,7 @@ class Proxy:
 
     def route(self) -> Route:
         """The route."""
-        return Route("/v1/chat/completions", self._answer, methods=["POST"])
+        return Route(PATH, self._answer, methods=["POST"])
 
     async def _answer(self, request: Request) -> Response:
         share = Share(self._budget)
@@ -105,9 +81,8 @@ class Proxy:
             body = await read_body(
                 headers, request.receive, content_type=JSON, max_bytes=most, share=share, weight=JSON_WEIGHT
             )
-        ask = Ask(
-            await self._decode(_last_text, body), _named(request, SESSION_HEADERS), _named(request, REQUEST_HEADERS)
-        )
+        text = await self._decode(last_text, body)
+        ask = Ask(text, _named(request, SESSION_HEADERS), _named(request, REQUEST_HEADERS), reasons=False)
         return await self._from_first_that_answers(ask, body)
 
     async def _from_first_that_answers(self, ask: Ask, body: bytes) -> Response:
@@ -146,14 +121,14 @@ class Proxy:
 
     async def _forwarded(self, ask: Ask, routed: Routed, body: bytes, seconds: float) -> Response:
         upstream = self._desk.config.upstreams[routed.arm]
-        answer = await self._upstreams.ask(routed.arm, upstream, _with_model(body, upstream.model), seconds)
-        headers = {"x-taciturn-arm": quote(routed.arm, safe=PLAIN)}
+        answer = await self._upstreams.ask(routed.arm, upstream, with_model(body, upstream.model), seconds)
+        headers = {ARM_HEADER: quote(routed.arm, safe=PLAIN)}
         if isinstance(answer, Refused):
             await self._desk.withdraw(ask, routed)
             return Response(answer.body, answer.status, headers, answer.media)
-        headers["x-taciturn-decision"] = str(routed.id)
+        headers[DECISION_HEADER] = str(routed.id)
         if routed.would is not None:
-            headers["x-taciturn-would"] = quote(routed.would, safe=PLAIN)
+            headers[WOULD_HEADER] = quote(routed.would, safe=PLAIN)
         return _PassedOn(answer, headers)
 
 
@@ -176,24 +151,6 @@ class _PassedOn(StreamingResponse):
             await self.listen_for_disconnect(receive)
         finally:
             await self._close()
-
-
-def _last_text(body: bytes) -> str:
-    """The text of the user's last message."""
-    chat = _decode_chat(body)
-    last = next((message for message in reversed(chat.messages) if message.role == "user"), None)
-    words = "" if last is None else last.words()
-    if not words.strip():
-        raise ValidationError("there is no message of a user with text, by which an arm could be chosen", "messages")
-    return words[:MAX_ROUTED]
-
-
-def _with_model(body: bytes, model: str | None) -> bytes:
-    """The body with another model, and all else byte for byte."""
-    if model is None:
-        return body
-    fields: dict[str, Any] = _decode_fields(body)
-    return msgspec.json.encode(fields | {"model": model})
 
 
 def _named(request: Request, names: tuple[str, ...]) -> str | None:

@@ -1,27 +1,24 @@
 """Runs a router: the service with the router's agent and routes, in one process and one folder."""
 
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 from taciturn.errors import TaciturnError
 from taciturn.features.embed_wordllama import check_installed, loaded_model
 from taciturn.router.api import route_endpoints, route_schemas
+from taciturn.router.chats import chat_operation, chat_schemas
 from taciturn.router.config import RouterConfig
 from taciturn.router.desk import Desk
 from taciturn.router.page import RouterPage
 from taciturn.router.proxy import Proxy
 from taciturn.router.setup import Changes, begin_budget, begin_mode, set_up
 from taciturn.router.upstreams import Upstreams
-from taciturn.service.api.access import AccessLog
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.routes import Extension
 from taciturn.service.config import Settings
 from taciturn.service.core.service import Service
-from taciturn.service.logs import log_to_stderr
 from taciturn.service.prepare import prepare
-from taciturn.service.run import check_folder, check_host, opened_app, opened_journal, serve
-from taciturn.service.server import StopSignals, listen
+from taciturn.service.run import run_here
 
 Say = Callable[[str], object]
 
@@ -34,8 +31,9 @@ def extension_of(config: RouterConfig, service: Service, keyring: Keyring, folde
     proxy, page = Proxy(desk, upstreams, keyring, service.limits), RouterPage(desk, keyring, service.limits)
     return Extension(
         endpoints=route_endpoints(desk),
-        schemas=route_schemas(),
+        schemas=route_schemas() | chat_schemas(),
         pages=(proxy.route(), *page.routes()),
+        described=(chat_operation(),),
         close=upstreams.close,
     )
 
@@ -50,41 +48,18 @@ def run_router(
     if settings.is_cluster or settings.shards:
         raise TaciturnError("a router runs in one process; leave out engine and shards")
     check_installed()
-    folder = Path(settings.data_dir)
-    check_folder(folder)
-    write = log_to_stderr(settings.log_level)
-    requests = settings.log_level in {"debug", "info"}
     changes: list[Changes] = []
 
-    def extend(service: Service, keyring: Keyring) -> Extension:
-        say("learning the examples of the file")
-        changes.append(set_up(config, service, lambda done, total: say(f"learning {total} examples: {done} are done")))
-        return extension_of(config, service, keyring, folder)
-
-    with (
-        StopSignals() as signals,
-        closing(AccessLog(write, requests=requests, contexts=settings.log_contexts)) as access,
-        opened_journal(folder, postgres=settings.postgres, durability=settings.durability) as journal,
-    ):
-        keys = {key.name: key.scope for key in journal.keys()}  # noqa: SIM118 - not a dictionary
-        check_host(settings.host, keyed=bool(keys))
-        sockets = listen(settings.host, settings.port)
-        access.audit("start", host=settings.host, keys=keys)
+    def before() -> None:
         say("compiling what decisions need, which takes up to a minute the first time")
         prepare()
         say("loading the embeddings")
         loaded_model()
         say("reading the journal")
-        with opened_app(
-            journal,
-            folder,
-            limits=settings.limits,
-            learn_budget_ms=settings.learn_budget_ms,
-            snapshot_every=settings.snapshot_every,
-            snapshot_seconds=settings.snapshot_seconds,
-            access=access,
-            snapshots_at=settings.snapshots,
-            extend=extend,
-        ) as (app, service):
-            serve(app, service, sockets, signals, lambda port: announce(port, changes[0]))
-        access.audit("stop")
+
+    def extend(service: Service, keyring: Keyring) -> Extension:
+        say("learning the examples of the file")
+        changes.append(set_up(config, service, lambda done, total: say(f"learning {total} examples: {done} are done")))
+        return extension_of(config, service, keyring, Path(settings.data_dir))
+
+    run_here(settings, lambda port: announce(port, changes[0]), before=before, extend=extend)

@@ -16,10 +16,10 @@ from taciturn.service.core.operations import AddArm, Create, Label, LabelledRow,
 from taciturn.service.core.remembered import label_key
 from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
+from taciturn.service.journal.notes import BUDGET_FILE, MODE_FILE
 from taciturn.system import atomic_write
 
 T = TypeVar("T", bound=msgspec.Struct)
-BUDGET_FILE, MODE_FILE = "budget.json", "mode.json"
 REMEMBERED = ["text", "session"]
 AT_ONCE = 100
 """Examples that are taught in one operation."""

@@ -174,6 +174,22 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
         return
     if settings.shards or settings.address:
         raise TaciturnError("--shards and --address are for shards on Ray: add --engine ray")
+    run_here(settings, announce, warnings)
+
+
+def run_here(
+    settings: Settings,
+    announce: Callable[[int], object],
+    warnings: Sequence[str] = (),
+    *,
+    before: Callable[[], object] | None = None,
+    extend: Callable[[Service, Keyring], Extension] | None = None,
+) -> None:
+    """Run a service in this process until a signal stops it, as `run` does.
+
+    `before` is called when the address is taken and the journal not yet read. `extend` returns more routes, when all
+    agents are restored; without it they are restored while the service can be reached already.
+    """
     write = log_to_stderr(settings.log_level)
     for warning in warnings:
         log.warning("%s", warning)
@@ -190,6 +206,8 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
         check_host(settings.host, keyed=bool(keys))
         sockets = listen(settings.host, settings.port)
         access.audit("start", host=settings.host, keys=keys)
+        if before is not None:
+            before()
         with opened_app(
             journal,
             folder,
@@ -198,9 +216,10 @@ def run(settings: Settings, announce: Callable[[int], object], warnings: Sequenc
             snapshot_every=settings.snapshot_every,
             snapshot_seconds=settings.snapshot_seconds,
             access=access,
-            background=True,
+            background=extend is None,
             snapshots_at=settings.snapshots,
             tracer=tracer,
+            extend=extend,
         ) as (app, service):
             serve(app, service, sockets, signals, announce)
         access.audit("stop")

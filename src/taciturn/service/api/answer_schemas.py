@@ -14,11 +14,13 @@ def reference(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
+def object_with(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
+    """The schema of an object with these properties."""
     return {"type": "object", "properties": required | optional, "required": list(required)}
 
 
-def _list(items: dict[str, Any]) -> dict[str, Any]:
+def list_of(items: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a list."""
     return {"type": "array", "items": items}
 
 
@@ -26,11 +28,11 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, NULL]}
 
 
-NULL, INTEGER, NUMBER, TEXT = ({"type": kind} for kind in ("null", "integer", "number", "string"))
-NUMBER_OR_NULL = {"type": ["number", "null"]}
-ARM, SCORES = reference("Arm"), _list(NUMBER_OR_NULL)
+NULL, INTEGER, NUMBER, TEXT, BOOLEAN = ({"type": kind} for kind in ("null", "integer", "number", "string", "boolean"))
+NUMBER_OR_NULL, TEXT_OR_NULL = {"type": ["number", "null"]}, {"type": ["string", "null"]}
+ARM, SCORES = reference("Arm"), list_of(NUMBER_OR_NULL)
 ANYTHING = {"type": "object", "additionalProperties": True}
-PLAIN: dict[Any, dict[str, Any]] = {int: INTEGER, float: NUMBER, str: TEXT, bool: {"type": "boolean"}}
+PLAIN: dict[Any, dict[str, Any]] = {int: INTEGER, float: NUMBER, str: TEXT, bool: BOOLEAN}
 
 
 def _of_type(hint: Any) -> dict[str, Any]:
@@ -46,50 +48,52 @@ def _of_type(hint: Any) -> dict[str, Any]:
 def _of_class(kind: type, **others: Any) -> dict[str, Any]:
     """The schema of an object with the fields of a class; of `others` in place of those that are no plain types."""
     hints = {name: hint for name, hint in get_type_hints(kind).items() if name not in others}
-    return _object({name: _of_type(hint) for name, hint in hints.items()} | others)
+    return object_with({name: _of_type(hint) for name, hint in hints.items()} | others)
 
 
 def _bin(predicted: str) -> dict[str, Any]:
-    return _object({predicted: NUMBER, "observed": NUMBER, "count": INTEGER})
+    return object_with({predicted: NUMBER, "observed": NUMBER, "count": INTEGER})
 
 
 ANSWERS: dict[str, Any] = {
     "Arm": {"description": "The name of an arm.", "type": ["string", "integer"]},
-    "Decision": _object({"id": INTEGER, "arm": ARM, "scores": SCORES, "widths": SCORES, "propensity": NUMBER}),
-    "Decisions": _object({"decisions": _list(reference("Decision"))}),
-    "Agent": _object(
+    "Decision": object_with({"id": INTEGER, "arm": ARM, "scores": SCORES, "widths": SCORES, "propensity": NUMBER}),
+    "Decisions": object_with({"decisions": list_of(reference("Decision"))}),
+    "Agent": object_with(
         {
             "name": TEXT,
             "kind": TEXT,
-            "arms": _list(ARM),
-            "active": _list(ARM),
+            "arms": list_of(ARM),
+            "active": list_of(ARM),
             "params": ANYTHING,
-            "corrections": {"type": "boolean"},
+            "corrections": BOOLEAN,
             "features": INTEGER,
             "kinds": {"type": "object", "additionalProperties": {"enum": list(KINDS)}},
             "columns": INTEGER,
             "scaling": {"enum": list(SCALINGS)},
         }
     ),
-    "AgentName": _object({"name": TEXT}),
-    "Agents": _object({"agents": _list(reference("AgentName"))}),
-    "Feedback": _object({"id": INTEGER, "reward": NUMBER_OR_NULL, "outcome": {"enum": ["taken", "corrected", "same"]}}),
+    "AgentName": object_with({"name": TEXT}),
+    "Agents": object_with({"agents": list_of(reference("AgentName"))}),
+    "Feedback": object_with(
+        {"id": INTEGER, "reward": NUMBER_OR_NULL, "outcome": {"enum": ["taken", "corrected", "same"]}}
+    ),
     "Neighbor": _of_class(Neighbor),
-    "Explanation": _object(
+    "Explanation": object_with(
         {
             "imputed_reward": NUMBER_OR_NULL,
             "propensity": NUMBER,
-            "arms": _list(ARM),
+            "arms": list_of(ARM),
             "scores": SCORES,
             "widths": SCORES,
             "second": _or_null(ARM),
-            "supporting": _list(reference("Neighbor")),
-            "opposing": _list(reference("Neighbor")),
+            "supporting": list_of(reference("Neighbor")),
+            "opposing": list_of(reference("Neighbor")),
             "imputed_share": NUMBER,
             "text": TEXT,
         }
     ),
-    "DecisionDetails": _object(
+    "DecisionDetails": object_with(
         {
             "id": INTEGER,
             "arm": ARM,
@@ -99,9 +103,9 @@ ANSWERS: dict[str, Any] = {
         },
         remembered={"type": "object", "additionalProperties": TEXT},
     ),
-    "Calibration": _object({"truths": INTEGER, "brier": NUMBER, "bins": _list(_bin("imputed"))}),
-    "AnswerRates": _object(
-        {"rate": NUMBER, "lowest": NUMBER, "highest": NUMBER, "explained": NUMBER, "bins": _list(_bin("estimated"))}
+    "Calibration": object_with({"truths": INTEGER, "brier": NUMBER, "bins": list_of(_bin("imputed"))}),
+    "AnswerRates": object_with(
+        {"rate": NUMBER, "lowest": NUMBER, "highest": NUMBER, "explained": NUMBER, "bins": list_of(_bin("estimated"))}
     ),
     "Covariance": _of_class(Covariance),
     "Health": _of_class(
@@ -110,7 +114,7 @@ ANSWERS: dict[str, Any] = {
         answers=_or_null(reference("AnswerRates")),
         covariance=_or_null(reference("Covariance")),
     ),
-    "State": _object({"status": TEXT}),
-    "Problem": _object({"type": TEXT, "title": TEXT, "status": INTEGER}, detail=TEXT, field=TEXT),
+    "State": object_with({"status": TEXT}),
+    "Problem": object_with({"type": TEXT, "title": TEXT, "status": INTEGER}, detail=TEXT, field=TEXT),
 }
 """The schemas by name."""

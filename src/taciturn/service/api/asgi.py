@@ -7,7 +7,7 @@ same headers, and errors in the same form.
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from taciturn.service.api.bodies import Budget, Disconnected, Receive, Share, re
 from taciturn.service.api.keys import Keyring
 from taciturn.service.api.metrics import Metrics
 from taciturn.service.api.problems import MEDIA_TYPE, Problem, problem_of
-from taciturn.service.api.routes import JSON, Endpoint, Extension, Handler, Handlers, endpoints
+from taciturn.service.api.routes import JSON, Endpoint, Extension, Handler, Handlers, Operation, endpoints
 from taciturn.service.core.limits import Limits
 
 Scope = MutableMapping[str, Any]
@@ -246,9 +246,10 @@ def build_app(
     app.handlers = handlers
     app.router.redirect_slashes = False
     table = [*endpoints(handlers, limits), *extension.endpoints]
-    document = openapi.document(table, limits, keyed=keyring.required, schemas=extension.schemas)
+    described = [*table, *extension.described]
+    document = openapi.document(described, limits, keyed=keyring.required, schemas=extension.schemas)
     paths: dict[str, dict[str, Endpoint]] = {}
-    for endpoint in [*table, *_documents(table, document)]:
+    for endpoint in [*table, *_documents(described, document)]:
         paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
     resources = {path: Resource(methods, keyring, limits, metrics, budget, access) for path, methods in paths.items()}
     routes = [Route(path, resource if wrap is None else wrap(path, resource)) for path, resource in resources.items()]
@@ -271,13 +272,13 @@ def _closing(extension: Extension) -> Callable[[App], AbstractAsyncContextManage
     return life
 
 
-def _documents(table: list[Endpoint], document: dict[str, Any]) -> list[Endpoint]:
-    """The routes that describe those of a table: as an OpenAPI document, and as a page."""
+def _documents(described: Sequence[Operation], document: dict[str, Any]) -> list[Endpoint]:
+    """The routes that describe others: as an OpenAPI document, and as a page."""
     return [
         Endpoint(method="GET", path=path, name=name, about="", scope=None, gives=(media, {}), handle=_fixed(content))
         for name, path, content, media in (
             ("openapi", "/openapi.json", msgspec.json.encode(document), JSON),
-            ("docs", "/docs", openapi.page(table), "text/html; charset=utf-8"),
+            ("docs", "/docs", openapi.page(described), "text/html; charset=utf-8"),
         )
     ]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from taciturn import __version__
 from taciturn.features.named import MAX_DEPTH
-from taciturn.service.api.answer_schemas import ANSWERS, reference
+from taciturn.service.api.answer_schemas import ANSWERS, TEXT, reference
 from taciturn.service.api.problems import MEDIA_TYPE, TITLES
 from taciturn.service.api.schemas import RewardBatchAnswer, RewardBody
 from taciturn.service.core.contexts import MAX_EXACT, MAX_NAME, MAX_TEXT
@@ -19,7 +19,7 @@ from taciturn.service.core.session import SERVED_METHODS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from taciturn.service.api.routes import Endpoint
+    from taciturn.service.api.routes import Operation
     from taciturn.service.core.limits import Limits
 
 PROBLEM = {"description": "A problem.", "content": {MEDIA_TYPE: {"schema": reference("Problem")}}}
@@ -31,13 +31,13 @@ PATH_PARAMETERS: dict[str, Any] = {
 
 
 def document(
-    endpoints: Iterable[Endpoint], limits: Limits, *, keyed: bool, schemas: Mapping[str, Any] | None = None
+    operations: Iterable[Operation], limits: Limits, *, keyed: bool, schemas: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The document of a service with these limits, whose routes need a key or not; `schemas` are further ones."""
     paths: dict[str, Any] = {}
-    for endpoint in endpoints:
-        path = endpoint.path.replace(":path", "")
-        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, keyed=keyed)
+    for operation in operations:
+        path = operation.path.replace(":path", "")
+        paths.setdefault(path, {})[operation.method.lower()] = _described(operation, path, keyed=keyed)
     components: dict[str, Any] = {
         "schemas": _requests(limits) | ANSWERS | dict(schemas or {}),
         "responses": {"Problem": PROBLEM},
@@ -122,14 +122,17 @@ def _context_value(max_features: int) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint, path: str, *, keyed: bool) -> dict[str, Any]:
+def _described(endpoint: Operation, path: str, *, keyed: bool) -> dict[str, Any]:
     in_path = [name for name in PATH_PARAMETERS if f"{{{name}}}" in path]
     refused = {"500", "503"}
     operation: dict[str, Any] = {"summary": endpoint.about, "operationId": endpoint.name}
+    parameters = [{"name": n, "in": "path", "required": True, "schema": PATH_PARAMETERS[n]} for n in in_path]
+    parameters += [
+        {"name": n, "in": "header", "description": about, "schema": TEXT} for n, about in endpoint.reads.items()
+    ]
+    if parameters:
+        operation["parameters"] = parameters
     if in_path:
-        operation["parameters"] = [
-            {"name": n, "in": "path", "required": True, "schema": PATH_PARAMETERS[n]} for n in in_path
-        ]
         refused |= {"404", "429"}
     if endpoint.takes is not None:
         schema = {"type": "string", "format": "binary"} if endpoint.takes == "file" else reference(endpoint.takes)
@@ -144,13 +147,13 @@ def _operation(endpoint: Endpoint, path: str, *, keyed: bool) -> dict[str, Any]:
         good["content"] = {endpoint.gives[0]: {"schema": endpoint.gives[1]}}  # type: ignore[assignment]
     refused |= set(map(str, endpoint.refuses))
     problems = {status: {"$ref": "#/components/responses/Problem"} for status in sorted(refused)}
-    return operation | {"responses": {str(endpoint.good): good} | problems}
+    return operation | {"responses": {str(endpoint.good): good} | problems | dict(endpoint.answers)}
 
 
-def page(endpoints: Iterable[Endpoint]) -> bytes:
+def page(operations: Iterable[Operation]) -> bytes:
     """The routes and problems as one HTML page without other files."""
     rows = []
-    for endpoint in endpoints:
+    for endpoint in operations:
         example = (
             "" if endpoint.example is None else msgspec.json.format(msgspec.json.encode(endpoint.example)).decode()
         )

@@ -17,31 +17,40 @@ ID = re.compile("[0-9]{1,16}")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Endpoint:
-    """One method of a path.
+class Operation:
+    """One method of a path, as it is described.
 
     `scope` is what a key must allow, None for no key; `takes` the schema of the body, "file" or None; `gives` the media
-    type and schema of the answer; `good` its status; `refuses` the statuses beside those of every route; `max_bytes`
-    the largest body.
+    type and schema of the answer; `good` its status; `refuses` the statuses beside those of every route; `reads` the
+    headers that it reads, and what they say; `answers` answers by their status, in the words of OpenAPI, where the
+    others do not say it all.
     """
 
     method: str
     path: str
     name: str
     about: str
-    handle: Handler
     scope: str | None = "read"
     takes: str | None = None
     gives: tuple[str, dict[str, Any]] | None = None
     good: int = 200
     refuses: tuple[int, ...] = ()
     example: Any = None
-    max_bytes: int = 0
+    reads: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def content_type(self) -> str:
         """The content type of the body that it takes."""
         return FILE if self.takes == "file" else JSON
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Endpoint(Operation):
+    """One method of a path, and what answers it; `max_bytes` is the largest body."""
+
+    handle: Handler
+    max_bytes: int = 0
 
     @property
     def weight(self) -> int:
@@ -53,11 +62,12 @@ class Endpoint:
 class Extension:
     """More routes for the same application: `endpoints`, the `schemas` of what these take and give, and pages.
 
-    `close` is called when the server stops.
+    `described` are those among the pages that the OpenAPI document has too. `close` is called when the server stops.
     """
 
     endpoints: tuple[Endpoint, ...] = ()
     pages: tuple[Route, ...] = ()
+    described: tuple[Operation, ...] = ()
     close: Callable[[], Awaitable[None]] | None = None
     schemas: Mapping[str, Any] = field(default_factory=dict)
 

@@ -4,14 +4,15 @@ import contextlib
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from taciturn.errors import TaciturnError
 from taciturn.service.journal.base import DamagedJournal
+from taciturn.service.journal.notes import read_notes, remove_notes, store_notes, stored_notes, write_notes
 from taciturn.service.journal.schema import META_TABLE, keys_table, records_table
 from taciturn.service.journal.sqlite_file import (
     UNREADABLE,
@@ -59,38 +60,58 @@ def repair(path: str | Path) -> tuple[int, int]:
 def backup(path: str | Path, target: str | Path, *, force: bool = False) -> int:
     """Copy a journal, also while it is written to, to one file; returns the position of the copy's last record.
 
-    The copy is verified before it gets its name; a file of that name is replaced only with `force`.
+    The notes beside the journal are in it too. The copy is verified before it gets its name; a file of that name is
+    replaced only with `force`.
     """
     path, target = existing(Path(path)), Path(target)
     if target.exists() and not force:
         raise TaciturnError(f"{target}: there is a file already, which is not overwritten; --force replaces it")
     if target.resolve() in {beside(path.resolve(), suffix) for suffix in ("", "-wal", "-shm", ".lock")}:
         raise TaciturnError(f"{target}: belongs to the journal itself, which is never overwritten; give another file")
+    with explained(path, DamagedJournal):
+        notes = read_notes(path.parent)
+    with _copied(path, target, lambda copy: store_notes(copy, notes)) as (scratch, last):
+        atomic_move(scratch, target)
+    return last
+
+
+@contextmanager
+def _copied(path: Path, target: Path, change: Callable[[sqlite3.Connection], object]) -> Iterator[tuple[Path, int]]:
+    """A copy of a journal, changed and then verified, in a folder beside the target; and its last position."""
     problems = explained(target, lambda fault: DamagedJournal(f"{path}: {fault}; nothing was copied"))
     with problems, tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as folder:
         scratch = Path(folder) / "journal"
         with closing(connect(path, "ro")) as source, closing(connect(scratch, "rwc")) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a -wal
+            change(copy)
         good, fault = examine(scratch)
         if fault is not None:
             raise DamagedJournal(f"{path}: {fault}; the last good record is {good}; nothing was copied")
-        atomic_move(scratch, target)
-    return good
+        yield scratch, good
 
 
 def restore(source: str | Path, path: str | Path) -> int:
-    """Create a journal from a verified backup, where there is none; returns the position of its last record."""
+    """Create a journal from a verified backup, where there is none; returns the position of its last record.
+
+    The notes in the backup take the place of those that are there, before the journal appears.
+    """
     source, path = existing(Path(source)), Path(path)
     with explained(source, DamagedJournal):
         good, fault = examine(source)
+        with closing(connect(source, "ro")) as db:
+            notes = stored_notes(db, source) if fault is None else None
     if fault is not None:  # before the lock, which would make the folder
         raise DamagedJournal(f"{source}: {fault}; the last good record is {good}; take another backup")
     with explained(path, DamagedJournal), locked(path):
         finish_repair(path)
         if path.exists() or size_of(beside(path, "-wal")):
             raise TaciturnError(f"{path}: there is a journal already, which is not overwritten; move it away first")
-        return backup(source, path)
+        with _copied(source, path, remove_notes) as (scratch, last):
+            if notes is not None:
+                write_notes(path.parent, notes)
+            atomic_move(scratch, path)
+        return last
 
 
 def _salvage(path: Path, good: int, scratch: Path) -> int:
