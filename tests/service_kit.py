@@ -9,11 +9,15 @@ from taciturn.service.journal.base import JournalUnavailable, Record
 
 
 def until(condition, seconds=60):
-    """Wait until a condition is true, which another thread or process will make it; fails if that takes too long."""
+    """Wait until a condition is true, which another thread or process will make it, and return what it is then.
+
+    Fails if that takes too long.
+    """
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.01)
+    return found
 
 
 class MemoryJournal:

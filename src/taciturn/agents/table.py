@@ -61,7 +61,7 @@ def in_pages(length: int, dtype: Any) -> NDArray[Any]:
     nbytes = length * np.dtype(dtype).itemsize
     if nbytes < IN_PAGES:
         return np.zeros(length, dtype)
-    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    private: dict[str, Any] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     try:
         pages = mmap.mmap(-1, nbytes, **private)
     except OSError as error:

@@ -149,8 +149,7 @@ def schedule(count, seed):
 
 def _chosen(served, part, fault):
     """A process of a part of the service; one that was killed before may not have been replaced yet."""
-    until(lambda: served.processes(part), REPLACED_WITHIN)
-    found = served.processes(part)
+    found = until(lambda: served.processes(part), REPLACED_WITHIN)
     return found[int(fault.choice * len(found))]
 
 
