@@ -125,6 +125,7 @@ UNTRACED_TESTS = (
     "service/test_journal.py::test_flipped_bit_is_detected_or_changes_no_record",
     "service/test_journal.py::test_truncated_file_reports_the_last_good_record_and_repair_keeps_up_to_it",
     "service/test_machine.py",
+    "service/test_ray_service.py",
     "test_ope.py::test_estimators_are_unbiased",
 )
 
