@@ -33,7 +33,7 @@ check: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done lint
 # fail_under in pyproject.toml; that takes half as long again.
 test: $(VENV)/dev.done $(VENV)/obp.done $(VENV)/contextualbandits.done $(NODE)/.done
 	$(MAKE) --jobs 2 lint kernels
-	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term)
+	$(PYTEST) $(if $(filter 1,$(COVERAGE)),--cov --cov-report=term)
 
 # The service on Ray, while everything that it consists of is killed, paused and cut off, in some ten minutes; afterwards
 # what clients were told is compared with what is stored. FAULTS=1000 takes an hour.

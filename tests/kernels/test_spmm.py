@@ -1,5 +1,8 @@
 """Products in vector registers, compared with sums of exact products, each rounded once."""
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -70,8 +73,41 @@ def scale_of(csr, dense):
     return np.finfo(dense.dtype).eps * float(np.abs(csr[2]).max(initial=0.0)) * float(np.abs(dense).max())
 
 
-def test_rows_that_are_not_contiguous_are_refused():
-    csr, dense, rows = problem(0, 6, (np.float32, np.float32))
-    out = np.zeros((7, 3), np.float32)
-    with pytest.raises(TypingError, match="rows are not contiguous"):
-        spmm.multiply(*csr, dense[:5, ::2], rows, out)
+def test_arrays_that_would_be_misread_are_refused():
+    (indptr, columns, values), dense, rows = problem(0, 6, (np.float32, np.float32))
+    out = np.zeros((7, 6), np.float32)
+    strided = np.repeat(values, 2)[::2], np.repeat(columns, 2)[::2]
+    for arguments in (
+        (columns, strided[0], dense, out),
+        (strided[1], values, dense, out),
+        (columns, values, np.asfortranarray(dense), out),
+        (columns, values, dense, np.asfortranarray(out)),
+    ):
+        with pytest.raises(TypingError, match="not contiguous"):
+            spmm.multiply(indptr, *arguments[:3], rows, arguments[3])
+    for one, two, three in ((float, np.float32, float), (np.float32, float, float), (np.float32, np.float32, float)):
+        with pytest.raises(TypingError, match="do not go together"):
+            spmm.multiply(indptr, columns, values.astype(one), dense.astype(two), rows, out.astype(three))
+
+
+def test_numpy_does_the_same_where_numba_may_not_compile():
+    code = """
+import numpy as np
+import taciturn
+agent = taciturn.make("viewucb", arms=3, seed=0)
+for step in range(8):
+    decision = agent.decide({"u": float(step % 3), f"w{step}": 1.0})
+    agent.feedback(decision.id, float(decision.arm == step % 3))
+print(*np.round(decision.scores, 4))
+"""
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"NUMBA_DISABLE_JIT": flag},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for flag in "01"
+    ]
+    assert printed[0] == printed[1] != ""

@@ -588,17 +588,40 @@ def test_a_backup_of_before_leaves_the_notes_of_a_folder_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", ["SET content = 'x'", "SET digest = 'x'", "SET name = 'mode.json'", "SET name = '../budget.json'"]
+    "change",
+    [
+        "UPDATE taciturn_notes SET content = 'x'",
+        "UPDATE taciturn_notes SET content = x'80'",  # of no notes
+        "UPDATE taciturn_notes SET digest = 'x'",
+        "DELETE FROM taciturn_notes",
+        "INSERT INTO taciturn_notes SELECT * FROM taciturn_notes",
+        "ALTER TABLE taciturn_notes RENAME COLUMN content TO other",
+        "DROP TABLE taciturn_notes; CREATE TABLE taciturn_notes AS SELECT NULL AS content, NULL AS digest",
+    ],
 )
-def test_a_backup_with_a_changed_note_is_not_restored(tmp_path, change):
+def test_a_backup_with_changed_notes_is_not_restored(tmp_path, change):
     filled(tmp_path / "journal.db")
     (tmp_path / "budget.json").write_text("{}")
     backup(tmp_path / "journal.db", tmp_path / "backup")
     with closing(sqlite3.connect(tmp_path / "backup")) as db, db:
-        db.execute(f"UPDATE taciturn_notes {change}")
-    with pytest.raises(DamagedJournal, match=r"a note in it, as budget\.json, was changed; take another backup"):
+        db.executescript(change)
+    with pytest.raises(DamagedJournal, match=r"the notes in it, as budget\.json, were changed; take another backup"):
         restore(tmp_path / "backup", tmp_path / "new" / "journal.db")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_backup_has_the_name_of_no_note(tmp_path):
+    filled(tmp_path / "journal.db")
+    (tmp_path / "budget.json").write_text("{}")
+    with pytest.raises(TaciturnError, match="belongs to the journal itself"):
+        backup(tmp_path / "journal.db", tmp_path / "budget.json", force=True)
+    new = tmp_path / "new"
+    new.mkdir()
+    backup(tmp_path / "journal.db", new / "mode.json")
+    with pytest.raises(TaciturnError, match="has the name of a note"):
+        restore(new / "mode.json", new / "journal.db")
+    assert (tmp_path / "budget.json").read_text() == "{}"
+    assert tables_of(new / "mode.json") >= {"taciturn_notes"}
 
 
 def test_a_restore_that_stops_half_way_leaves_no_journal_and_can_be_repeated(tmp_path, monkeypatch):

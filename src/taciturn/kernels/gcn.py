@@ -151,12 +151,11 @@ def _add_decay(grad: Real, weights: Real, decay: float) -> None:
 @fast_kernel
 def _rectify(hidden: Real, rows: Mask) -> None:
     """Apply ReLU to the masked rows (T, H·L)."""
-    zero = hidden.dtype.type(0.0)
     for i in range(rows.shape[0]):
         if rows[i]:
             row = hidden[i]
             for u in range(row.shape[0]):
-                row[u] = row[u] if row[u] > zero else zero  # noqa: FURB136 - vectorizes
+                row[u] = max(row[u], hidden.dtype.type(0.0))
 
 
 @fast_kernel

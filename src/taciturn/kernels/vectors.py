@@ -5,14 +5,15 @@ result for each few of them. These two are written in LLVM's own vectors: three 
 have few columns. A multiplication and the addition that follows are fused where the processor can, as in kernels that
 are compiled with "contract", and nonzeros are added in their order; so the bits are those of the plain loops.
 
-Nothing is checked here: arrays are contiguous in rows, and all that is read or written is inside of them.
+Only types are checked here, when a kernel is compiled: what is read or written must be inside of the arrays, and both
+dense ones must have as many columns. Where numba is told not to compile (``NUMBA_DISABLE_JIT``), NumPy does the same.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import config, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
@@ -128,8 +129,10 @@ def _compiled(write: Callable[[_Loop], None], lanes: int) -> Callable[..., None]
             write(_Loop(context, builder, signature, arguments, lanes))
             return context.get_dummy_value()
 
-        if {dense.layout, out.layout} != {"C"}:
-            raise TypingError("rows are not contiguous")
+        if {array.layout for array in (values, columns, dense, out)} != {"C"}:
+            raise TypingError("an array of a product is not contiguous")
+        if dense.dtype != out.dtype or values.dtype.bitwidth < dense.dtype.bitwidth:
+            raise TypingError("the types of a product do not go together")
         return types.void(values, columns, dense, out, *[types.int64] * len(places)), generate
 
     function.__name__ = f"{write.__name__[1:]}_{lanes}"
@@ -137,6 +140,27 @@ def _compiled(write: Callable[[_Loop], None], lanes: int) -> Callable[..., None]
     return made
 
 
+def _interpreted(count: int) -> Lanes:
+    """The two steps in NumPy, for those who follow a kernel with a debugger."""
+
+    def add_rows(values: Any, columns: Any, dense: Any, out: Any, start: int, stop: int, row: int, column: int) -> None:
+        here = slice(column, column + count)
+        out[row, here] = 0.0
+        for p in range(start, stop):
+            out[row, here] += out.dtype.type(values[p]) * dense[columns[p], here]
+
+    def spread_row(
+        values: Any, columns: Any, dense: Any, out: Any, start: int, stop: int, row: int, column: int
+    ) -> None:
+        here = slice(column, column + count)
+        for p in range(start, stop):
+            out[columns[p], here] += out.dtype.type(values[p]) * dense[row, here]
+
+    return Lanes(add_rows, spread_row)
+
+
 def lanes(count: int) -> Lanes:
     """The two steps for so many columns."""
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return _interpreted(count)
     return Lanes(_compiled(_add_rows, count), _compiled(_spread_row, count))

@@ -17,6 +17,7 @@ from taciturn.service.core.remembered import label_key
 from taciturn.service.core.service import Service
 from taciturn.service.core.session import Session
 from taciturn.service.journal.notes import BUDGET_FILE, MODE_FILE
+from taciturn.service.journal.sqlite_file import PRIVATE
 from taciturn.system import atomic_write
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -176,4 +177,4 @@ def _noted(path: Path, kind: type[T]) -> dict[str, T]:
 
 def _note(path: Path, routers: dict[str, T]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)  # with all else in PostgreSQL, there may be none yet
-    atomic_write(path, msgspec.json.encode(routers))
+    atomic_write(path, msgspec.json.encode(routers), PRIVATE)

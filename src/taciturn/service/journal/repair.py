@@ -12,7 +12,7 @@ from typing import Any
 
 from taciturn.errors import TaciturnError
 from taciturn.service.journal.base import DamagedJournal
-from taciturn.service.journal.notes import read_notes, remove_notes, store_notes, stored_notes, write_notes
+from taciturn.service.journal.notes import is_note, read_notes, remove_notes, store_notes, stored_notes, write_notes
 from taciturn.service.journal.schema import META_TABLE, keys_table, records_table
 from taciturn.service.journal.sqlite_file import (
     UNREADABLE,
@@ -66,7 +66,8 @@ def backup(path: str | Path, target: str | Path, *, force: bool = False) -> int:
     path, target = existing(Path(path)), Path(target)
     if target.exists() and not force:
         raise TaciturnError(f"{target}: there is a file already, which is not overwritten; --force replaces it")
-    if target.resolve() in {beside(path.resolve(), suffix) for suffix in ("", "-wal", "-shm", ".lock")}:
+    own = {beside(path.resolve(), suffix) for suffix in ("", "-wal", "-shm", ".lock")}
+    if target.resolve() in own or is_note(target, path.parent):
         raise TaciturnError(f"{target}: belongs to the journal itself, which is never overwritten; give another file")
     with explained(path, DamagedJournal):
         notes = read_notes(path.parent)
@@ -97,6 +98,8 @@ def restore(source: str | Path, path: str | Path) -> int:
     The notes in the backup take the place of those that are there, before the journal appears.
     """
     source, path = existing(Path(source)), Path(path)
+    if is_note(source, path.parent):
+        raise TaciturnError(f"{source}: has the name of a note beside the journal, which would replace it; rename it")
     with explained(source, DamagedJournal):
         good, fault = examine(source)
         with closing(connect(source, "ro")) as db:
