@@ -116,6 +116,6 @@ def test_ci_run_installs_what_is_missing_as_root_or_through_sudo(ci_commands, us
         f"{install} postgresql",
         f"{prefix}apt-get update -qq",
         f"{install} nodejs npm",
-        "make test",
+        "make test COVERAGE=1",
         "make faults",
     ]
