@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.table import WIDE
-from taciturn.kernels.ridge import BLOCK
+from taciturn.kernels.ridge import BLOCK, FEW
 from taciturn.registry import METHODS, make
 
 FEATURES = 8
@@ -90,8 +90,9 @@ def _exercise(kind: str, agent: Any) -> None:
 
 @cache
 def _exercise_regressions(*, wide: bool) -> None:
-    """Fold the updates that regressions keep, by kernels that all agents share; and sketch those of many features."""
+    """Score sparse contexts and fold updates, by kernels that all agents share; and sketch those of many features."""
     _learn(make("linucb", arms=2), np.random.default_rng(0).random((BLOCK, FEATURES)))
+    _fill(make("linucb", arms=2), FEW + 1, 1)
     if wide:
         _fill(make("linucb", arms=2, rank=4), 1, 120)
         _fill(make("linucb", arms=2, rank=4), MANY_FEATURES, 15)

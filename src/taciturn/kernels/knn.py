@@ -147,9 +147,9 @@ def _dot_products(
         first, last = indptr[nodes[i]], indptr[nodes[i] + 1]
         product = 0.0
         if last - first == row.shape[0]:  # a full row: its values are in the order of the columns
-            other = values[first:last]  # an index that cannot be negative, so that this loop is vectorized
+            start = np.uint64(first)  # an index that cannot be negative, so that this loop is vectorized
             for c in range(row.shape[0]):
-                product += other[c] * row[c]
+                product += values[start + np.uint64(c)] * row[c]
         else:
             for p in range(first, last):
                 product += values[p] * row[columns[p]]

@@ -35,6 +35,9 @@ BLOCK = 64
 DENSE = 2
 """A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
 
+FEW = 32
+"""All contexts over no more columns are for `dense_scores`: fast enough, and one kernel less to compile."""
+
 LARGEST_SHRINKING = 100.0
 """Where a column shrinks by more, an inverse that is moved directly would lose more than four of its digits."""
 
@@ -208,8 +211,9 @@ def fit(state: RidgeState, arms: Ints, pieces: Iterable[tuple[Floats, Floats, ND
 
 
 def is_dense(state: RidgeState, columns: Columns) -> bool:
-    """Whether a context has so many entries that `dense_scores` is faster."""
-    return bool(DENSE * len(columns) > state.theta.shape[1])
+    """Whether a context is scored by `dense_scores`: one with many entries, or of few columns."""
+    width = state.theta.shape[1]
+    return bool(width <= FEW or DENSE * len(columns) > width)
 
 
 def scores(state: RidgeState, columns: Columns, values: Floats, alpha: float = 1.0) -> tuple[Floats, Floats]:
