@@ -207,6 +207,8 @@ def _make_all(
     nodes: Columns,
     sources: Columns,
     targets: Columns,
+    ones: Columns,
+    others: Columns,
     weights: Floats,
     scales: Floats,
     indptr: Ints,
@@ -214,57 +216,52 @@ def _make_all(
     columns: Columns,
     values: NDArray[np.float32],
 ) -> None:
-    """Write all rows of Â as `_make_rows` would, each edge at both ends at once: that takes less than half of the time.
+    """Write all rows of Â as `_make_rows` would, each edge at both ends at once: that takes a third of the time.
 
-    Arguments, after those of a `Graph` with σ above 0: the weights of the edges (S, k), −1 of those that belong to
-    the other end; ones, which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and where they end so far
-    (size,); and the entries.
+    Arguments, after those of a `Graph` with σ above 0: room for the ends and the weights of all edges (S·k + E,); ones,
+    which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and where they end so far (size,); and the
+    entries. Edges are listed first and passed over twice: without a branch that cannot be predicted.
     """
-    scale, n_edges = 1.0 / sigma, sources.shape[0]
+    scale, count = 1.0 / sigma, 0
     for i in range(nodes.shape[0]):
         for a in range(k):
             j = np.int64(neighbors[i, a])
-            if j < i and _place_of(neighbors, k, j, np.int64(i)) >= 0:
-                weights[i, a] = -1.0
-                continue
-            weights[i, a] = np.exp(-distances[i, a] * scale * scale)
-            scales[nodes[i]] += weights[i, a]
-            scales[nodes[j]] += weights[i, a]
-            indptr[nodes[i] + 1] += 1
-            indptr[nodes[j] + 1] += 1
-    for e in range(2 * n_edges):
-        end = sources[e // 2] if e % 2 == 0 else targets[e // 2]
-        scales[end] += 1.0
-        indptr[end + 1] += 1
+            ones[count], others[count], weights[count] = nodes[i], nodes[j], distances[i, a]
+            if j > i or _place_of(neighbors, k, j, np.int64(i)) < 0:
+                count += 1
+    for e in range(sources.shape[0]):
+        ones[count], others[count], weights[count] = sources[e], targets[e], 0.0  # exp(−0) is their weight
+        count += 1
+    for e in range(count):
+        weights[e] = np.exp(-weights[e] * scale * scale)
+        scales[ones[e]] += weights[e]
+        scales[others[e]] += weights[e]
+        indptr[ones[e] + 1] += 1
+        indptr[others[e] + 1] += 1
     for i in range(scales.shape[0]):
         indptr[i + 1] += indptr[i] + 1
         scales[i] = 1.0 / np.sqrt(scales[i])
         columns[indptr[i]], values[indptr[i]] = i, scales[i] * scales[i]
         ends[i] = indptr[i] + 1
-    for i in range(nodes.shape[0] + n_edges):
-        is_given = i >= nodes.shape[0]
-        for a in range(1 if is_given else k):
-            if is_given:
-                one, other, weight = sources[i - nodes.shape[0]], targets[i - nodes.shape[0]], 1.0
-            else:
-                one, other, weight = nodes[i], nodes[neighbors[i, a]], weights[i, a]
-            if weight >= 0.0:
-                value = weight * (scales[one] * scales[other])
-                columns[ends[one]], values[ends[one]] = other, value
-                columns[ends[other]], values[ends[other]] = one, value
-                ends[one] += 1
-                ends[other] += 1
+    for e in range(count):
+        one, other = ones[e], others[e]
+        value = weights[e] * (scales[one] * scales[other])
+        columns[ends[one]], values[ends[one]] = other, value
+        columns[ends[other]], values[ends[other]] = one, value
+        ends[one] += 1
+        ends[other] += 1
 
 
 def normalized_adjacency(graph: Graph) -> CSR:
     """Return Â (size, size)."""
     count, n_nodes = len(graph.slots), len(graph.nodes)
     k = max(min(graph.k, n_nodes - 1), 0)
-    room = count + 2 * (k * n_nodes + len(graph.sources))
+    n_edges = k * n_nodes + len(graph.sources)
+    room = count + 2 * n_edges
     indptr, columns, values = np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
     given = graph.neighbors, graph.distances, k, graph.sigma or 1.0, graph.nodes, graph.sources, graph.targets
-    scratch = np.empty((n_nodes, k)), np.ones(count), indptr, np.empty(count, np.int64)
-    _make_all(*given, *scratch, columns, values)
+    edges = np.empty(n_edges, np.int32), np.empty(n_edges, np.int32), np.empty(n_edges)
+    _make_all(*given, *edges, np.ones(count), indptr, np.empty(count, np.int64), columns, values)
     for array in (columns, values):
         array.resize(indptr[-1], refcheck=False)  # which gives memory back, where a copy would take more
     return CSR(indptr, columns, values)
