@@ -23,6 +23,10 @@ ELSEWHERE = {"from mcp import": "tests/adapters/test_mcp.py"}
 """Code that another test runs, which has what it needs, by a part of it."""
 
 
+STEPS = "200"
+"""How many decisions of a run that a page has the reader start are made here."""
+
+
 class Reader:
     """Somebody who does in an empty folder what a page says, from top to bottom."""
 
@@ -61,7 +65,8 @@ class Reader:
         if command.startswith("curl "):
             self.answers.append(json.loads(subprocess.check_output(["/bin/sh", "-c", self.here(command)], text=True)))
         elif self.runs_commands and command.startswith("taciturn "):
-            ran = taciturn(self.folder, *words_of(command.replace("--jobs 2", "--jobs 1"))[1:])
+            words = words_of(command.replace("--jobs 2", "--jobs 1"))[1:]
+            ran = taciturn(self.folder, *words, *(["--steps", STEPS] if words[0] == "run" else []))
             assert ran.returncode == 0, f"{command}: {ran.stderr}"
             assert ran.stdout
 

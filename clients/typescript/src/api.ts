@@ -237,7 +237,7 @@ export interface components {
          * Create
          * @description Create an agent; in the journal `params` are all that it has, not only those that were given.
          *
-         *         `remember` names columns of text that are kept as they were given, and shown with explanations.
+         *     `remember` names columns of text that are kept as they were given, and shown with explanations.
          */
         Create: {
             name: string;
