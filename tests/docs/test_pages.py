@@ -23,7 +23,7 @@ ELSEWHERE = {"from mcp import": "tests/adapters/test_mcp.py"}
 """Code that another test runs, which has what it needs, by a part of it."""
 
 
-STEPS = "200"
+STEPS = "60"
 """How many decisions of a run that a page has the reader start are made here."""
 
 

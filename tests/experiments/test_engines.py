@@ -1,10 +1,12 @@
 """The local engine: worker processes, workers that die, and a runner that is killed and resumed."""
 
+import gc
 import os
 import random
 import select
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from taciturn.experiments.checks import toy_data
 from taciturn.experiments.engines import run_here, run_local
 from taciturn.experiments.recorder import RUNS, read_correct, read_runs
 from taciturn.experiments.runner import execute
-from taciturn.experiments.spec import Experiment, expand
+from taciturn.experiments.spec import Experiment, RunTask, expand
 
 
 def experiment(**changes):
@@ -44,6 +46,26 @@ def test_worker_processes_give_the_same_results_as_this_process(tmp_path, start)
     assert one == two
     for id in one:
         np.testing.assert_array_equal(read_correct(tmp_path / "one", id), read_correct(tmp_path / "two", id))
+
+
+def test_runs_in_this_process_free_each_agent_and_leave_nothing_frozen(monkeypatch):
+    """What is frozen and becomes garbage would stay for ever, be it an agent or of the caller."""
+    agents, made = weakref.WeakSet(), RunTask.agent
+
+    def remembered(self, dataset):
+        agents.add(agent := made(self, dataset))
+        return agent
+
+    monkeypatch.setattr(RunTask, "agent", remembered)
+    runs = expand(experiment(seeds=[0]))
+    for _, outcome in run_here(runs):
+        assert outcome.error is None and not agents
+    assert gc.get_freeze_count() == 0
+    begun = run_here(runs)
+    next(begun)
+    assert gc.get_freeze_count() > 0
+    begun.close()
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("how", ["afresh", "forked"])
