@@ -15,7 +15,8 @@ from pathlib import Path
 HOME = Path(__file__).resolve().parents[1]
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 # What tests import whatever they test, in versions that go with what is tested.
-TEST_TOOLS = ("pytest", "pytest-cov", "pytest-xdist", "hypothesis", "pandas", "polars", "moto[s3,server]", "psutil")
+TEST_TOOLS = ("pytest", "pytest-cov", "pytest-xdist", "hypothesis", "pandas", "polars", "psutil")
+OWN_TOOLS = {"s3": ("moto[s3,server]",)}  # which does not go with what others need
 TEST_EXTRAS = ".[parquet,postgres,s3,serve]"
 BESIDE_OLDEST = "pyarrow<16"  # newer ones need NumPy 2, and do not say so
 
@@ -93,7 +94,9 @@ def install(environment: Path, group: str, resolution: str, python: str) -> str:
     kept = environment / "kept.txt"  # so that what tests need changes nothing of it
     beside = [BESIDE_OLDEST] if resolution == RESOLUTIONS["oldest"] else []
     kept.write_text("\n".join([*versions, *beside]), encoding="utf-8")
-    subprocess.run([*pip, "--constraint", str(kept), TEST_EXTRAS, *TEST_TOOLS], cwd=HOME, check=True)
+    subprocess.run(
+        [*pip, "--constraint", str(kept), TEST_EXTRAS, *TEST_TOOLS, *OWN_TOOLS.get(group, ())], cwd=HOME, check=True
+    )
     return " ".join(versions)
 
 
