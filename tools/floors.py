@@ -17,8 +17,8 @@ RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 # What tests import whatever they test, in versions that go with what is tested.
 TEST_TOOLS = ("pytest", "pytest-cov", "pytest-xdist", "hypothesis", "pandas", "polars", "psutil")
 OWN_TOOLS = {"s3": ("moto[s3,server]",)}  # which does not go with what others need
-TEST_EXTRAS = ".[parquet,postgres,s3,serve]"
-BESIDE_OLDEST = "pyarrow<16"  # newer ones need NumPy 2, and do not say so
+TEST_EXTRAS = ".[parquet,postgres,serve]"
+BESIDE_NUMPY_1 = "pyarrow<16"  # newer ones need NumPy 2, and do not say so
 
 # What is installed, and the tests of it. Tests that are marked as slow run only where an extra has no others.
 CORE = "core"
@@ -92,7 +92,7 @@ def install(environment: Path, group: str, resolution: str, python: str) -> str:
     frozen = subprocess.check_output([*uv, "pip", "freeze", "--python", str(environment)], text=True)
     versions = [line for line in frozen.splitlines() if not line.startswith("taciturn")]
     kept = environment / "kept.txt"  # so that what tests need changes nothing of it
-    beside = [BESIDE_OLDEST] if resolution == RESOLUTIONS["oldest"] else []
+    beside = [BESIDE_NUMPY_1] if any(version.startswith("numpy==1.") for version in versions) else []
     kept.write_text("\n".join([*versions, *beside]), encoding="utf-8")
     subprocess.run(
         [*pip, "--constraint", str(kept), TEST_EXTRAS, *TEST_TOOLS, *OWN_TOOLS.get(group, ())], cwd=HOME, check=True
