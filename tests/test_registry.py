@@ -37,3 +37,9 @@ def test_an_agent_is_made_by_import_path():
     for wrong in ("taciturn.agents.linucb:Absent", "absent_module:Agent", ":"):
         with pytest.raises(UnknownName, match="give it as package.module:Class"):
             import_agent(wrong)
+
+
+@pytest.mark.parametrize("name", [None, 3, METHODS["linucb"]])
+def test_what_is_no_name_is_an_unknown_method(name):
+    with pytest.raises(UnknownName, match="unknown method .*there are: "):
+        taciturn.make(name, arms=2)

@@ -244,6 +244,8 @@ def make(name: str, *, arms: Sequence[Arm] | int, preset: str | None = None, **o
         preset: the settings of a paper; import paths have none.
         overrides: parameters of the agent, which take precedence over the preset.
     """
+    if not isinstance(name, str):
+        raise unknown_name("method", name, [*METHODS, *PEERS])
     if is_command(name):
         program = import_agent(PROGRAM)
         check_keywords(name, program, overrides)

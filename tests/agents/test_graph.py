@@ -345,3 +345,16 @@ def test_scales_of_many_contexts_are_near_those_over_all_edges(monkeypatch):
     assert (ratios[:, 0] == 1).all()
     assert 1.0 <= np.median(ratios[:, 1:]) < 1.2
     assert (ratios >= 1 - 1e-5).all(), "fewer entries are shorter"
+
+
+def test_a_file_in_which_a_context_is_its_own_neighbor_is_refused():
+    """Agents cannot make such an edge, of which one entry of Â would be whatever was in memory before."""
+    agent = taciturn.ROGCN(arms=2)
+    agent.warm_start(np.eye(4), [0, 1, 0, 1], edges=[(0, 1), (1, 2), (2, 3)])
+    state = agent.state_dict()
+    edges = state["parts"]["encoder"]["graph"]["edges"]
+    taciturn.ROGCN.from_state_dict(state)
+    edges["targets"] = edges["targets"].copy()
+    edges["targets"][1] = edges["sources"][1]
+    with pytest.raises(ValueError, match="its own neighbor"):
+        taciturn.ROGCN.from_state_dict(state)

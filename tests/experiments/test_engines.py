@@ -48,8 +48,8 @@ def test_worker_processes_give_the_same_results_as_this_process(tmp_path, start)
         np.testing.assert_array_equal(read_correct(tmp_path / "one", id), read_correct(tmp_path / "two", id))
 
 
-def test_runs_in_this_process_free_each_agent_and_leave_nothing_frozen(monkeypatch):
-    """What is frozen and becomes garbage would stay for ever, be it an agent or of the caller."""
+def test_runs_in_this_process_keep_no_agent_alive_and_leave_nothing_frozen(monkeypatch):
+    """What is frozen and becomes garbage stays, be it an agent of a run or one that the caller makes between runs."""
     agents, made = weakref.WeakSet(), RunTask.agent
 
     def remembered(self, dataset):
@@ -57,15 +57,31 @@ def test_runs_in_this_process_free_each_agent_and_leave_nothing_frozen(monkeypat
         return agent
 
     monkeypatch.setattr(RunTask, "agent", remembered)
-    runs = expand(experiment(seeds=[0]))
-    for _, outcome in run_here(runs):
-        assert outcome.error is None and not agents
+    held = None
+    for run, outcome in run_here(expand(experiment(methods=["linucb"], seeds=range(12)))):
+        assert outcome.error is None
+        assert len(agents) <= 4, "the last of the loop, and those since the collection before this run"
+        held = run.task.agent(run.dataset)
+        held.decide([1.0, 2.0, 0.0, 1.0])
     assert gc.get_freeze_count() == 0
-    begun = run_here(runs)
-    next(begun)
+
+
+def test_runs_that_overlap_or_are_abandoned_leave_nothing_frozen():
+    runs = expand(experiment(methods=["linucb"]))
+    one, two = run_here(runs), run_here(runs)
+    next(one)
     assert gc.get_freeze_count() > 0
-    begun.close()
+    next(two)
+    one.close()
+    next(two)
     assert gc.get_freeze_count() == 0
+    gc.freeze()  # by the caller, whose it stays
+    try:
+        list(run_here(runs))
+        two.close()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("how", ["afresh", "forked"])

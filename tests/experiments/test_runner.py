@@ -87,6 +87,8 @@ def test_evaluate_refuses_an_agent_with_other_arms_than_the_stream():
     stream = taciturn.Stream(toy_data())
     with pytest.raises(TaciturnError, match="arms"):
         taciturn.evaluate(taciturn.LinUCB(arms=3), stream)
+    with pytest.raises(taciturn.TaciturnError, match="in this order; given were Stream and LinUCB"):
+        taciturn.evaluate(stream, taciturn.LinUCB(arms=3))
 
 
 def test_a_trace_agrees_with_the_stream(capsys):

@@ -163,3 +163,10 @@ def test_a_stream_with_fewer_steps_is_a_prefix_of_the_longer_one():
     assert len(short) == 20
     np.testing.assert_array_equal(short.order, long.order[:23])
     assert [round.neighbors for round in short] == [round.neighbors for round in long][:20]
+
+
+@pytest.mark.parametrize("name", ["missing", "delay"])
+@pytest.mark.parametrize("truth", [True, False])
+def test_a_truth_value_is_no_rate(name, truth):
+    with pytest.raises(TaciturnError, match=f"{name}={truth} is not allowed"):
+        Stream(toy_data(), **{name: truth})

@@ -65,24 +65,28 @@ def run_task(task: RunTask, dataset: Dataset, on_step: OnStep | None = None) -> 
 
 def run_here(runs: Sequence[Run], on_step: Callable[[Run], OnStep] | None = None) -> Iterator[tuple[Run, Outcome]]:
     """Carry out runs one after the other in this process; `on_step(run)` returns the callback for a run's steps."""
-    were_frozen = gc.get_freeze_count() > 0
+    froze = False
     try:
-        for run in runs:
+        for number, run in enumerate(runs):
             outcome = run_task(run.task, run.dataset, on_step(run) if on_step else None)
-            _free_agent()
+            if number == 0:
+                froze = _freeze_modules()
             yield run, outcome
     finally:
-        if not were_frozen:
+        if froze:
             gc.unfreeze()
 
 
-def _free_agent() -> None:
-    """Free the agent of the last run, and let later collections pass over all else that there is.
+def _freeze_modules() -> bool:
+    """Let later collections pass over what is there after a first run, unless somebody has; return whether they do.
 
-    A collection that looks at all modules takes a seventh of a second, as long as a short run.
+    One that looks at all modules takes a seventh of a second, as long as a short run.
     """
+    if gc.get_freeze_count():
+        return False
     gc.collect()
     gc.freeze()
+    return True
 
 
 _DATASETS: dict[str, Dataset] = {}
@@ -106,7 +110,7 @@ def _end_with_parent() -> None:
 
 def _work(task: RunTask) -> Outcome:
     outcome = run_task(task, _DATASETS[task.fingerprint])
-    _free_agent()
+    _freeze_modules()
     return outcome
 
 

@@ -41,6 +41,9 @@ def evaluate(
         anew: makes a fresh agent for the restart of one that has no `save`. It gets the labelled start again, and
             learns from its own decisions: rewards of earlier ones are lost, and so are they as neighbors.
     """
+    if not (hasattr(agent, "decide") and hasattr(stream, "respond")):
+        given = f"{type(agent).__name__} and {type(stream).__name__}"
+        raise TaciturnError(f"evaluate takes an agent and a stream, in this order; given were {given}")
     restart_step = None if (share := parse_restart(restart)) is None else round(share * len(stream))
     if list(agent.arm_names) != list(stream.arms):
         raise TaciturnError(

@@ -16,7 +16,7 @@ def parse_setting(
     if kind not in kinds:
         raise unknown_name(f"kind of {name}", kind, kinds)
     try:
-        value = float(number)
+        value = float("nan") if isinstance(number, bool) else float(number)
     except (TypeError, ValueError):
         value = float("nan")
     if not 0.0 <= value <= most:

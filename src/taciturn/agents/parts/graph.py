@@ -254,6 +254,7 @@ class NodeGraph(Part):
         count = len(edges["sources"])
         self._edges.load_state_dict(edges | {"following": np.zeros((count, 2), np.int64)}, 0, count)
         require(in_range(edges["sources"], 0, n_nodes) and in_range(edges["targets"], 0, n_nodes), "edges do not fit")
+        require((edges["sources"] != edges["targets"]).all(), "a context is its own neighbor")
         self._by_node.keep(np.arange(0))
         self._by_node.extend(n_nodes)
         self._adjacency = None
