@@ -99,7 +99,8 @@ def test_an_sdist_that_lacks_a_file_is_refused(contents, lacking):
 
 
 def test_the_sdist_is_what_pyproject_says():
-    included = {name.rstrip("/") for name in release.IN_SDIST} - {"pyproject.toml", ".gitignore"}  # hatch adds these
+    """At the top of the project: a name without a slash before it is included from every folder that has one."""
+    included = {f"/{name.rstrip('/')}" for name in release.IN_SDIST} - {"/pyproject.toml", "/.gitignore"}  # by hatch
     assert included == set(PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
 
 
