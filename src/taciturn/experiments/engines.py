@@ -78,7 +78,7 @@ def run_here(runs: Sequence[Run], on_step: Callable[[Run], OnStep] | None = None
 
 
 def _freeze_modules() -> bool:
-    """Let later collections pass over what is there after a first run, unless somebody has; return whether they do.
+    """Let later collections pass over what is there now, unless something is frozen already; return whether it did so.
 
     One that looks at all modules takes a seventh of a second, as long as a short run.
     """

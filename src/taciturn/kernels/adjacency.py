@@ -207,8 +207,8 @@ def _make_all(
     nodes: Columns,
     sources: Columns,
     targets: Columns,
-    ones: Columns,
-    others: Columns,
+    left: Columns,
+    right: Columns,
     weights: Floats,
     scales: Floats,
     indptr: Ints,
@@ -216,7 +216,7 @@ def _make_all(
     columns: Columns,
     values: NDArray[np.float32],
 ) -> None:
-    """Write all rows of Â as `_make_rows` would, each edge at both ends at once: that takes a third of the time.
+    """Write all rows of Â as `_make_rows` would, each edge at both ends at once: that takes less than half of the time.
 
     Arguments, after those of a `Graph` with σ above 0: room for the ends and the weights of all edges (S·k + E,); ones,
     which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and where they end so far (size,); and the
@@ -226,25 +226,25 @@ def _make_all(
     for i in range(nodes.shape[0]):
         for a in range(k):
             j = np.int64(neighbors[i, a])
-            ones[count], others[count], weights[count] = nodes[i], nodes[j], distances[i, a]
+            left[count], right[count], weights[count] = nodes[i], nodes[j], distances[i, a]
             if j > i or _place_of(neighbors, k, j, np.int64(i)) < 0:
                 count += 1
     for e in range(sources.shape[0]):
-        ones[count], others[count], weights[count] = sources[e], targets[e], 0.0  # exp(−0) is their weight
+        left[count], right[count], weights[count] = sources[e], targets[e], 0.0  # exp(−0) is their weight
         count += 1
     for e in range(count):
         weights[e] = np.exp(-weights[e] * scale * scale)
-        scales[ones[e]] += weights[e]
-        scales[others[e]] += weights[e]
-        indptr[ones[e] + 1] += 1
-        indptr[others[e] + 1] += 1
+        scales[left[e]] += weights[e]
+        scales[right[e]] += weights[e]
+        indptr[left[e] + 1] += 1
+        indptr[right[e] + 1] += 1
     for i in range(scales.shape[0]):
         indptr[i + 1] += indptr[i] + 1
         scales[i] = 1.0 / np.sqrt(scales[i])
         columns[indptr[i]], values[indptr[i]] = i, scales[i] * scales[i]
         ends[i] = indptr[i] + 1
     for e in range(count):
-        one, other = ones[e], others[e]
+        one, other = left[e], right[e]
         value = weights[e] * (scales[one] * scales[other])
         columns[ends[one]], values[ends[one]] = other, value
         columns[ends[other]], values[ends[other]] = one, value
