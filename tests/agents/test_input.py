@@ -231,6 +231,20 @@ def test_feedback_needs_a_reward_from_0_to_1_and_a_known_decision():
         agent.feedback(labelled, 1)
 
 
+def test_wrong_arguments_beside_contexts_are_refused_in_one_line_that_names_them():
+    agent = taciturn.LinUCB(arms=2)
+    agent.decide({"age": 41.0})
+    for wrong in ("no", 1, None):
+        with pytest.raises(TaciturnError, match=r"on=.* is not allowed; True or False is"):
+            agent.defer_training(on=wrong)
+    assert not agent.deferred
+    for wrong in ("9", 0, 2.5, None):
+        with pytest.raises(TaciturnError, match="most="):
+            agent.limit_features(wrong)
+    with pytest.raises(UnknownDecision, match=r"^unknown decision \(a whole number of 1329 bits\); there are 1 ids"):
+        agent.feedback(10**400, 1)
+
+
 def test_neighbors_are_a_list_of_known_ids():
     agent = taciturn.GCNUCB(arms=2)
     ids = agent.warm_start(np.eye(2), [0, 1], edges=[(0, 1), (1, 0), (1, 1)])

@@ -5,6 +5,7 @@ import enum
 import hashlib
 import json
 import os
+import re
 import sys
 from functools import partial
 
@@ -400,6 +401,19 @@ def test_an_agent_that_cannot_be_saved_is_refused_and_the_old_file_stays(tmp_pat
         agent.save(file)
     assert file.read_bytes() == old
     assert [path.name for path in tmp_path.iterdir()] == ["agent.taciturn"]
+
+
+def test_a_path_that_is_no_file_is_refused_in_one_line_that_names_it(tmp_path):
+    """Errors named a hidden temporary file, or were raised from inside of pathlib."""
+    agent, file = taciturn.LinUCB(arms=2), tmp_path / "none" / "agent"
+    for path, reason in ((tmp_path, "is a folder"), (file, f"there is no folder '{file.parent}'"), (None, "path=None")):
+        with pytest.raises(TaciturnError, match=re.escape(reason)):
+            agent.save(path)
+    with pytest.raises(TaciturnError, match="path=3 is not allowed"):
+        taciturn.load(3)
+    assert not list(tmp_path.iterdir())
+    agent.save(str(tmp_path / "agent"))
+    assert taciturn.load(tmp_path / "agent").params == agent.params
 
 
 def test_a_write_that_fails_half_way_leaves_the_old_file(tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 """What is said while kernels compile, and that nothing compiles once they have been."""
 
+import errno
 import gc
 import os
 import pickle
+import runpy
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core import caching
 
 from process_kit import answering
 from taciturn.kernels import jit
@@ -154,6 +157,34 @@ def test_a_folder_of_the_user_is_used_where_the_package_is_read_only(small, tmp_
     assert list((tmp_path / "cache").rglob("small.double-*.nbi"))
 
 
+def test_what_is_damaged_in_the_cache_is_compiled_again(small, capsys):
+    """An index or a kernel that was cut, as where a disk was full, raised `EOFError` or `UnpicklingError` for ever."""
+    assert runpy.run_path(small)["answer"] == 42
+    written = {file: file.read_bytes() for file in small.parent.rglob("small.double-*.nb[ic]")}
+    assert {file.suffix for file in written} == {".nbi", ".nbc"}
+    for file, content in written.items():
+        for damaged in (b"", content[:10], content[:100], content[:-1], b"\x80\x04" + bytes(len(content))):
+            file.write_bytes(damaged)
+            assert runpy.run_path(small)["answer"] == 42
+            mended = {file: file.read_bytes() for file in written}
+            assert mended[file] != damaged
+            assert runpy.run_path(small)["answer"] == 42
+            assert mended == {file: file.read_bytes() for file in written}, "nothing was compiled again"
+    assert capsys.readouterr().err == ""
+
+
+def test_where_the_disk_is_full_kernels_are_compiled_and_one_line_says_so(small, monkeypatch, capsys):
+    """The first decision raised: "No space left on device"."""
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    jit._say_uncached.cache_clear()
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", fail)
+    assert [runpy.run_path(small)["answer"] for _ in range(2)] == [42, 42]
+    assert capsys.readouterr().err == jit.UNCACHED + "\n"
+
+
 def test_whether_code_can_be_cached_is_asked_once_a_folder(monkeypatch, capsys):
     asked = []
 
@@ -161,6 +192,7 @@ def test_whether_code_can_be_cached_is_asked_once_a_folder(monkeypatch, capsys):
         asked.append(function)
         raise RuntimeError("cannot cache function: no locator available")
 
+    jit._say_uncached.cache_clear()
     monkeypatch.setattr(jit, "_CACHED_FOLDERS", {})
     monkeypatch.setattr(jit, "FunctionCache", refuse)
     assert [jit.can_cache(function) for function in (run, run)] == [False, False]

@@ -299,6 +299,7 @@ class BaseAgent(Displayed, ABC):
 
     def limit_features(self, most: int) -> None:
         """Give at most so many features columns of their own from now on; later ones share them."""
+        check_number("most", most, 1, MAX_FEATURES, whole=True)
         features = self._intake.reader.features
         self.features = replace(features, max_features=min(features.max_features, most))
         self._intake.reader.features = self.features
@@ -515,7 +516,8 @@ class BaseAgent(Displayed, ABC):
     def withdraw(self, id: int) -> None:
         """The decision `id` was never shown: evict its context and unlearn all that was learned of it.
 
-        The evidence is then as if it had not been; the weights of networks and solvers stay as they are.
+        The evidence is then as if it had not been. The weights of networks and solvers stay as they are, and so does
+        the scale of numbers until it is next renewed.
         """
         node = self._lifecycle.find(id)
         arm, labelled = int(self._table.arm.data[node]), self._table.state.data[node] == LABELLED
@@ -536,6 +538,7 @@ class BaseAgent(Displayed, ABC):
 
     def defer_training(self, *, on: bool = True) -> None:
         """Leave training and solving to `train_pending` from now on, so that `decide` need not wait; or no longer."""
+        check_choice("on", on, (True, False))
         self._parts.defer(on=on)
 
     def train_pending(self, steps: int = 1) -> int:

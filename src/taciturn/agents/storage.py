@@ -12,6 +12,7 @@ where arrays do not fit together: kernels trust them.
 import hashlib
 import importlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
@@ -21,6 +22,7 @@ import numpy as np
 from taciturn.agents.decoding import ARRAY_KINDS, Arrays, Decoder, is_estimator, parse_header
 from taciturn.errors import InvalidData, TaciturnError
 from taciturn.system import atomic_write
+from taciturn.validate import shown
 
 FORMAT = 5
 UPGRADES: dict[int, Callable[[Any], Any]] = {4: lambda header: header}  # `BaseAgent.from_state_dict` reads both
@@ -118,7 +120,18 @@ class Content:
 
 def save(agent: object, path: str | Path) -> None:
     """Write a file; a crash leaves the old one or the new one."""
-    Content(agent).save(path)
+    target = _path_of(path)
+    if target.is_dir():
+        raise TaciturnError(f"path={shown(str(path))} is a folder; the path of a file is needed")
+    if not target.parent.is_dir():
+        raise TaciturnError(f"path={shown(str(path))} cannot be written: there is no folder {str(target.parent)!r}")
+    Content(agent).save(target)
+
+
+def _path_of(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise TaciturnError(f"path={shown(path)} is not allowed; the path of a file is")
+    return Path(path)
 
 
 def dumps(agent: object) -> bytes:
@@ -132,7 +145,8 @@ def load(path: str | Path, *, trusted: bool = True) -> Any:
     With `trusted=False`, for files from others, only estimators that taciturn itself uses may be in it, and a header
     that would take much more memory than the file is refused before it is read; see `agents/decoding.py`.
     """
-    return loads(Path(path).read_bytes(), Path(path).name, trusted=trusted)
+    file = _path_of(path)
+    return loads(file.read_bytes(), file.name, trusted=trusted)
 
 
 def loads(content: bytes, name: str, *, trusted: bool = True) -> Any:

@@ -77,7 +77,7 @@ def known_id(id: object, count: int) -> int:
     if type(id) is int and 0 <= id < count:  # as nearly always
         return id
     if isinstance(id, bool) or not isinstance(id, int | np.integer) or not 0 <= id < count:
-        raise UnknownDecision(f"unknown decision {id!r}; there are {count} ids, from 0")
+        raise UnknownDecision(f"unknown decision {shown(id)}; there are {count} ids, from 0")
     return int(id)
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -43,23 +44,50 @@ UNCACHED = (
 
 def kernel(function: Function) -> Function:
     """Compile with IEEE semantics: sums keep their written order, so equal inputs give equal bits."""
-    return cast("Function", numba.njit(**options(function))(function))
+    return _compiled(function)
 
 
 def inner_kernel(function: Function) -> Function:
     """As `kernel`, of a function that only kernels call: what Python would call it by is not compiled."""
-    return cast("Function", numba.njit(**options(function) | {"no_cpython_wrapper": True})(function))
+    return _compiled(function, no_cpython_wrapper=True)
 
 
 def fast_kernel(function: Function) -> Function:
     """Compile with fused multiply-add and reordered sums, which vectorize; NaN and infinity keep their meaning."""
-    flags = {"contract", "reassoc", "nsz"}
-    return cast("Function", numba.njit(fastmath=flags, **options(function))(function))
+    return _compiled(function, fastmath={"contract", "reassoc", "nsz"})
 
 
-def options(function: Callable[..., object]) -> dict[str, Any]:
-    """The options of every kernel."""
-    return {"cache": can_cache(function), "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+def _compiled(function: Function, **options: Any) -> Function:
+    """Compile with the options of every kernel, and some more."""
+    options |= {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    made: Any = numba.njit(**options)(function)
+    if can_cache(function) and hasattr(made, "enable_caching"):  # a plain function where numba is told not to compile
+        made._cache = KernelCache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001 - numba has no other way
+    return cast("Function", made)
+
+
+class KernelCache(FunctionCache):
+    """numba's cache on disk, of which a damaged file is made anew, and which is done without where there is no room."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled for a signature; None if it is not there, or cannot be read."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception:  # noqa: BLE001 - of pickle, LLVM or the system, by where it was cut
+            self._when_written(self.flush)  # an index that cannot be read cannot be added to either
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled."""
+        self._when_written(super().save_overload, sig, data)
+
+    def _when_written(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Write, or say that it cannot be, once in the life of a process."""
+        try:
+            write(*arguments)
+        except OSError:
+            self.disable()  # type: ignore[no-untyped-call]
+            _say_uncached()
 
 
 _CACHED_FOLDERS: dict[Path, bool] = {}
@@ -70,13 +98,12 @@ def can_cache(function: Callable[..., object]) -> bool:
     folder = Path(function.__code__.co_filename).parent
     if folder not in _CACHED_FOLDERS:
         try:
-            cache = FunctionCache(function)  # type: ignore[no-untyped-call]
+            cache_path = FunctionCache(function).cache_path  # type: ignore[no-untyped-call]
             if folder == HERE:
-                drop_stale(Path(cache.cache_path))
+                drop_stale(Path(cache_path))
             _CACHED_FOLDERS[folder] = True
         except (RuntimeError, OSError):
-            if False not in _CACHED_FOLDERS.values():
-                _write_line(UNCACHED)
+            _say_uncached()
             _CACHED_FOLDERS[folder] = False
     return _CACHED_FOLDERS[folder]
 
@@ -95,6 +122,11 @@ def drop_stale(cache: Path) -> None:
     for index in cache.glob("*.nbi"):
         index.unlink(missing_ok=True)
     atomic_write(stamp, now)
+
+
+@cache
+def _say_uncached() -> None:
+    _write_line(UNCACHED)
 
 
 def _write_line(text: str) -> None:
