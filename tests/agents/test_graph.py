@@ -114,6 +114,35 @@ def check(held):
         np.testing.assert_array_equal(mine._near.lists.distances[: len(unlinked), :listed], distances)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(POOLS)), st.sampled_from([0, 4]), st.integers(0, 10**6))
+def test_edges_that_follow_every_arrival_are_those_made_at_once(pool, spare, seed):
+    rng, held, made = np.random.default_rng(seed), Held(spare), []
+    evictions = sorted(rng.choice(np.arange(8, 24), 2, replace=False).tolist())
+    with pytest.MonkeyPatch.context() as patch:
+        make = module.ListedEdges._make
+        patch.setattr(module.ListedEdges, "_make", lambda *given: (made.append(given[2]), make(*given)))
+        for step in range(24):
+            held.add(POOLS[pool](rng), [int(rng.integers(len(held.rows)))] if step % 6 == 5 else None)
+            if step in evictions:
+                held.keep(np.flatnonzero(rng.random(len(held.rows)) < 0.7))
+            followed, now = held.graph.adjacency, len(made)
+            for one, other in zip(followed, held.from_scratch().adjacency, strict=True):
+                np.testing.assert_array_equal(one, other)
+            del made[now:]
+        assert len(made) <= 1 + len(evictions), "edges are made anew after an eviction, and else follow"
+
+
+def test_edges_do_not_follow_where_they_are_not_asked_for():
+    rng, held = np.random.default_rng(0), Held(4)
+    for step in range(9):
+        held.add(POOLS["dense"](rng), None)
+        if step == 5:
+            assert len(held.graph.adjacency.indptr) == 7
+    assert held.graph._near._edges.table.count == 0
+    check(held)
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(sorted(POOLS)), st.sampled_from([0, 1, 4, 16]), st.integers(0, 10**6))
 def test_the_graph_after_any_arrivals_and_evictions_is_that_of_the_rows_held(data, pool, spare, seed):

@@ -88,6 +88,14 @@ def test_embeddings_equal_the_dense_oracle_in_the_requested_rows(seed, requested
     np.testing.assert_allclose(embedded[mask], oracle.embedding(A_hat, X, W1)[mask], atol=1e-10)
 
 
+@settings(max_examples=40, deadline=None)
+@given(seed=seeds, share=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]))
+def test_rows_are_expanded_by_their_neighbors_whether_they_are_few_or_most(seed, share):
+    adjacency, *_, A_hat, X = problem(seed, np.float64)
+    rows = np.random.default_rng(seed).random(len(X)) < share
+    np.testing.assert_array_equal(gcn._expanded(adjacency, rows), (A_hat != 0) @ rows)
+
+
 def test_vectors_are_scaled_to_unit_length_and_zero_vectors_stay_zero():
     vectors = np.random.default_rng(0).normal(size=(5, 3, 4))
     vectors[2, 1] = 0.0

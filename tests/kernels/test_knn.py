@@ -10,7 +10,7 @@ from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import knn
-from taciturn.kernels.adjacency import BLOCK, Graph, bandwidth, normalized_adjacency
+from taciturn.kernels.adjacency import BLOCK, Graph, ListEdges, bandwidth, normalized_adjacency, note_edges
 from taciturn.kernels.csr import CSR
 from taciturn.kernels.reverse import Reverse, reverse_all
 
@@ -73,9 +73,15 @@ def assert_exact(lists, X, k):
 def adjacency(lists, rows, k=None):
     """Return Â (T, T) of the first len(rows) nodes, in their order, as a dense array; node i is row ``rows[i]``."""
     k = k or lists.neighbors.shape[1]
-    return dense(normalized_adjacency(graph_of(lists.neighbors, lists.distances, k, rows)), len(rows))[
-        np.ix_(rows, rows)
-    ]
+    return dense(adjacency_of(graph_of(lists.neighbors, lists.distances, k, rows)), len(rows))[np.ix_(rows, rows)]
+
+
+def adjacency_of(graph):
+    """Return Â of a graph, by the edges of all its lists."""
+    shape, size = (len(graph.nodes), graph.k), len(graph.slots)
+    edges = ListEdges(np.empty(shape, np.int32), np.empty(shape), np.empty(shape, np.bool_))
+    note_edges(graph.neighbors, graph.distances, np.arange(len(graph.nodes)), *edges)
+    return normalized_adjacency(edges, graph.sigma, graph.nodes, graph.sources, graph.targets, size)
 
 
 def graph_of(neighbors, distances, k, nodes):

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taciturn
-from kernels.test_knn import assert_exact, dense, empty_lists, graph_of, grow, insert_all, recomputed
+from kernels.test_knn import adjacency_of, assert_exact, dense, empty_lists, graph_of, grow, insert_all, recomputed
 from oracles import knn as oracle
 from taciturn.kernels import knn
-from taciturn.kernels.adjacency import normalized_adjacency
 from taciturn.kernels.csr import CSR
 
 MAGNITUDES = [0.0, 5e-324, 1e-310, 3e-162, 1e-161, 7e-160, 1e-155, 1e-150, 1.0, 1e15]
@@ -19,7 +18,7 @@ MAGNITUDES = [0.0, 5e-324, 1e-310, 3e-162, 1e-161, 7e-160, 1e-155, 1e-150, 1.0, 
 
 def adjacency(neighbors, distances):
     nodes = np.arange(len(neighbors), dtype=np.int32)
-    return normalized_adjacency(graph_of(neighbors, distances, distances.shape[1], nodes))
+    return adjacency_of(graph_of(neighbors, distances, distances.shape[1], nodes))
 
 
 @st.composite

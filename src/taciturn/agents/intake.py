@@ -47,7 +47,8 @@ class Intake:
         make_room: Callable[[int, list[SparseRow]], None],
         has_room: Callable[[int], bool],
     ) -> None:
-        self._table, self._scaling, self._make_room, self._has_room = table, scaling, make_room, has_room
+        self._table, self._make_room, self._has_room = table, make_room, has_room
+        self._norm = scaling if scaling in ("l1", "l2") else None
         self.scaler = Scaler() if scaling == "auto" else None
         self.reader = ContextReader(features, scaled=self.scaler is not None)
         if self.scaler is not None:
@@ -59,19 +60,18 @@ class Intake:
     def read(self, context: Any) -> Reading:
         """Read one context; nothing has changed."""
         reading = self.reader.read(context)
-        row = self._at_unit_norm(reading.row)
-        return reading if row is reading.row else reading._replace(row=row)
+        return reading if self._norm is None else reading._replace(row=self._at_unit_norm(reading.row))
 
     def read_all(self, contexts: Any) -> tuple[list[SparseRow], ContextReader]:
         """Read a batch; nothing has changed but in the reader that is returned."""
         rows, reader = self.reader.read_all(contexts)
-        return [self._at_unit_norm(row) for row in rows], reader
+        return rows if self._norm is None else [self._at_unit_norm(row) for row in rows], reader
 
     def _at_unit_norm(self, row: SparseRow) -> SparseRow:
-        if self._scaling not in ("l1", "l2") or not len(row.values):
+        if not len(row.values):
             return row
         values = row.values / (np.abs(row.values).max() or 1.0)  # squares and sums of any numbers are finite now
-        norm = np.abs(values).sum() if self._scaling == "l1" else np.sqrt((values**2).sum())
+        norm = np.abs(values).sum() if self._norm == "l1" else np.sqrt((values**2).sum())
         given = norm * np.abs(row.values).max()
         return row if norm == 0 or abs(given - 1.0) < UNIT_TOLERANCE else SparseRow(row.columns, values / norm)
 
@@ -79,20 +79,33 @@ class Intake:
 
     def accept(self, reading: Reading) -> None:
         """Get ready for a context that was read."""
-        self._prepare(reading.n_features, reading.n_inputs is not None, list(reading.new_names.values()), [reading.row])
+        scaler, rows = self.scaler, [reading.row]
+        if scaler is None:
+            self._make_room(reading.n_features, rows)
+        elif scaler.n_columns and not reading.new_names:  # as nearly always
+            self._widen(scaler, 0, rows)
+        else:
+            new = list(reading.new_names.values())
+            self._prepare(scaler, reading.n_features, reading.n_inputs is not None, new, rows)
         self.reader.accept(reading)
 
     def accept_all(self, rows: list[SparseRow], reader: ContextReader) -> None:
         """Get ready for a batch that was read."""
-        known = len(self.reader.is_number)
-        self._prepare(reader.n_features or 0, reader.n_inputs is not None, reader.is_number[known:], rows)
+        if self.scaler is None:
+            self._make_room(reader.n_features or 0, rows)
+        else:
+            new = reader.is_number[len(self.reader.is_number) :]
+            self._prepare(self.scaler, reader.n_features or 0, reader.n_inputs is not None, new, rows)
         self.reader = reader
 
-    def _prepare(self, n_features: int, by_position: bool, new: list[bool], rows: list[SparseRow]) -> None:  # noqa: FBT001
-        scaler = self.scaler
-        if scaler is None:
-            self._make_room(n_features, rows)
-            return
+    def _prepare(
+        self,
+        scaler: Scaler,
+        n_features: int,
+        by_position: bool,  # noqa: FBT001
+        new: list[bool],
+        rows: list[SparseRow],
+    ) -> None:
         is_first = scaler.n_columns == 0
         is_number = np.ones(n_features * is_first, np.bool_) if by_position else np.array(new, np.bool_)
         slotted = len(is_number) if by_position else int((~is_number).sum())

@@ -3,6 +3,7 @@
 import importlib
 import platform
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -111,6 +112,7 @@ def _record(run: Run, outcome: Outcome) -> RunRecord:
     )
 
 
+@cache
 def _versions(method: str) -> dict[str, str]:
     packages = ("taciturn", "numpy", "scipy", "scikit-learn", "numba")
     return {"python": platform.python_version()} | {name: version(name) for name in packages} | library_version(method)

@@ -86,6 +86,26 @@ def _place_of(neighbors: Columns, k: int, i: Index, j: Index) -> int:
     return -1
 
 
+class ListEdges(NamedTuple):
+    """The edges between nearest neighbors: the first k of each index, and which of them belong to it."""
+
+    others: Columns  # (S, k): the other index, or any where there are fewer than k
+    distances: Floats  # (S, k): squared
+    counts: NDArray[np.bool_]  # (S, k)
+
+
+@kernel
+def note_edges(
+    neighbors: Columns, distances: Floats, indices: Ints, others: Columns, lengths: Floats, counts: NDArray[np.bool_]
+) -> None:
+    """Write the edges of some indices to `ListEdges`, by the lists of now."""
+    for i in indices:
+        for a in range(others.shape[1]):
+            j = np.int64(neighbors[i, a])
+            others[i, a], lengths[i, a] = j if j > 0 else 0, distances[i, a]
+            counts[i, a] = j > i or (j >= 0 and _place_of(neighbors, others.shape[1], j, i) < 0)
+
+
 @kernel
 def _make_rows(
     neighbors: Columns,
@@ -200,9 +220,9 @@ def _rows_from(graph: Graph, nodes: Ints, steps: int, number: Columns, room: int
 
 @kernel
 def _make_all(
-    neighbors: Columns,
+    others: Columns,
     distances: Floats,
-    k: int,
+    counts: NDArray[np.bool_],
     sigma: float,
     nodes: Columns,
     sources: Columns,
@@ -218,50 +238,51 @@ def _make_all(
 ) -> None:
     """Write all rows of Â as `_make_rows` would, each edge at both ends at once: that takes less than half of the time.
 
-    Arguments, after those of a `Graph` with σ above 0: room for the ends and the weights of all edges (S·k + E,); ones,
-    which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and where they end so far (size,); and the
-    entries. Edges are listed first and passed over twice: without a branch that cannot be predicted.
+    Arguments, after `ListEdges` and what else is of a `Graph` with σ above 0: room for the ends and the weights of all
+    edges, and one more (S·k + E + 1,); ones, which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and where they end so
+    far (size,); and the entries. Edges are listed first and passed over twice: without a branch that cannot be
+    predicted.
     """
-    scale, count = 1.0 / sigma, 0
-    for i in range(nodes.shape[0]):
-        for a in range(k):
-            j = np.int64(neighbors[i, a])
-            left[count], right[count], weights[count] = nodes[i], nodes[j], distances[i, a]
-            if j > i or _place_of(neighbors, k, j, np.int64(i)) < 0:
-                count += 1
-    for e in range(sources.shape[0]):
+    scale, count, one = 1.0 / sigma, np.uint64(0), np.uint64(1)
+    for i in range(np.uint64(nodes.shape[0])):
+        for a in range(np.uint64(others.shape[1])):
+            left[count], right[count], weights[count] = nodes[i], nodes[np.uint64(others[i, a])], distances[i, a]
+            count += np.uint64(counts[i, a])
+    for e in range(np.uint64(sources.shape[0])):
         left[count], right[count], weights[count] = sources[e], targets[e], 0.0  # exp(−0) is their weight
-        count += 1
+        count += one
     for e in range(count):
+        begin, end = np.uint64(left[e]), np.uint64(right[e])
         weights[e] = np.exp(-weights[e] * scale * scale)
-        scales[left[e]] += weights[e]
-        scales[right[e]] += weights[e]
-        indptr[left[e] + 1] += 1
-        indptr[right[e] + 1] += 1
-    for i in range(scales.shape[0]):
-        indptr[i + 1] += indptr[i] + 1
+        scales[begin] += weights[e]
+        scales[end] += weights[e]
+        indptr[begin + one] += 1
+        indptr[end + one] += 1
+    for i in range(np.uint64(scales.shape[0])):
+        start = np.uint64(indptr[i])
+        indptr[i + one] += indptr[i] + 1
         scales[i] = 1.0 / np.sqrt(scales[i])
-        columns[indptr[i]], values[indptr[i]] = i, scales[i] * scales[i]
-        ends[i] = indptr[i] + 1
+        columns[start], values[start] = i, scales[i] * scales[i]
+        ends[i] = start + one
     for e in range(count):
-        one, other = left[e], right[e]
-        value = weights[e] * (scales[one] * scales[other])
-        columns[ends[one]], values[ends[one]] = other, value
-        columns[ends[other]], values[ends[other]] = one, value
-        ends[one] += 1
-        ends[other] += 1
+        begin, end = np.uint64(left[e]), np.uint64(right[e])
+        value = weights[e] * (scales[begin] * scales[end])
+        columns[np.uint64(ends[begin])], values[np.uint64(ends[begin])] = end, value
+        columns[np.uint64(ends[end])], values[np.uint64(ends[end])] = begin, value
+        ends[begin] += 1
+        ends[end] += 1
 
 
-def normalized_adjacency(graph: Graph) -> CSR:
-    """Return Â (size, size)."""
-    count, n_nodes = len(graph.slots), len(graph.nodes)
-    k = max(min(graph.k, n_nodes - 1), 0)
-    n_edges = k * n_nodes + len(graph.sources)
-    room = count + 2 * n_edges
-    indptr, columns, values = np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
-    given = graph.neighbors, graph.distances, k, graph.sigma or 1.0, graph.nodes, graph.sources, graph.targets
-    edges = np.empty(n_edges, np.int32), np.empty(n_edges, np.int32), np.empty(n_edges)
-    _make_all(*given, *edges, np.ones(count), indptr, np.empty(count, np.int64), columns, values)
+def normalized_adjacency(
+    edges: ListEdges, sigma: float, nodes: Columns, sources: Columns, targets: Columns, size: int
+) -> CSR:
+    """Return Â (size, size); all but the edges of the lists is as in `Graph`."""
+    n_edges = edges.others.shape[1] * len(nodes) + len(sources)
+    room = size + 2 * n_edges
+    indptr, columns, values = np.zeros(size + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
+    listed = np.empty(n_edges + 1, np.int32), np.empty(n_edges + 1, np.int32), np.empty(n_edges + 1)
+    given = *edges, sigma or 1.0, nodes, sources, targets  # all listed pairs coincide if σ is 0
+    _make_all(*given, *listed, np.ones(size), indptr, np.empty(size, np.int64), columns, values)
     for array in (columns, values):
         array.resize(indptr[-1], refcheck=False)  # which gives memory back, where a copy would take more
     return CSR(indptr, columns, values)

@@ -97,13 +97,24 @@ def _labelled(labels: Labels, rows: Mask, counts: Ints) -> None:
 
 @kernel
 def _neighbors(indptr: Ints, columns: NDArray[np.int32], rows: Mask, expanded: Mask) -> None:
-    """Write the rows that a product with Â reads to compute ``rows``, these and their neighbors, to ``expanded``."""
+    """Write the rows that a product with Â reads to compute ``rows``, these and their neighbors, to ``expanded``.
+
+    Of most rows it looks at the others, for a neighbor that is among them.
+    """
+    count = 0
     for i in range(rows.shape[0]):
-        expanded[i] = False
+        expanded[i] = rows[i]
+        count += rows[i]
+    is_most = 2 * count > rows.shape[0]
     for i in range(rows.shape[0]):
-        if rows[i]:
+        if rows[i] != is_most:
             for p in range(indptr[i], indptr[i + 1]):
-                expanded[columns[p]] = True
+                j = np.uint64(columns[p])
+                if not is_most:
+                    expanded[j] = True
+                elif rows[j]:
+                    expanded[i] = True
+                    break
 
 
 @kernel
@@ -114,28 +125,31 @@ def _dropout(
     rows: Mask,
     dropout: float,
     key: np.uint64,
+    bits: NDArray[np.uint64],
+    random: NDArray[np.uint16],
     kept_indptr: Ints,
     kept_columns: NDArray[np.int32],
     kept_values: Real,
 ) -> None:
     """Write X (T, D) after dropout in ``rows``, kept entries divided by ``1 − dropout``; other rows are empty.
 
-    The column that is hashed for an entry is its index among the nonzeros of its row.
+    The column that is hashed for an entry is its index among the nonzeros of its row. ``bits`` and ``random`` (the same
+    memory in 16 bits each) are room for the random numbers of a row.
     """
     scale = 1.0 / (1.0 - dropout)
-    threshold = np.uint64(dropout * UINT16_RANGE)
-    count = 0
+    threshold = np.uint16(dropout * UINT16_RANGE)
+    count = np.uint64(0)
     kept_indptr[0] = 0
     for i in range(rows.shape[0]):
         if rows[i]:
-            start = indptr[i]
-            bits = np.uint64(0)
-            for p in range(start, indptr[i + 1]):
-                if threshold > 0:
-                    bits = _random_bits(key, i, (p - start) >> 2) if (p - start) & 3 == 0 else bits >> np.uint64(16)
+            size = indptr[i + 1] - indptr[i]
+            for g in range((size + 3) // 4):
+                bits[g] = _random_bits(key, i, g)
+            for a in range(size):
+                p = np.uint64(indptr[i]) + np.uint64(a)
                 kept_columns[count] = columns[p]
                 kept_values[count] = values[p] * scale
-                count += int((bits & np.uint64(0xFFFF)) >= threshold)
+                count += np.uint64(random[a] >= threshold)
         kept_indptr[i + 1] = count
 
 
@@ -301,7 +315,8 @@ def _expanded(adjacency: CSR, rows: Mask) -> Mask:
 def _kept_inputs(contexts: CSR, rows: Mask, dropout: float, key: np.uint64, work: Workspace) -> CSR:
     """Return X (T, D) after dropout in ``rows``, in the dtype of the weights; columns and values are in ``work``."""
     indptr = np.empty(len(rows) + 1, np.int64)
-    _dropout(*contexts, rows, dropout, key, indptr, work.columns, work.values)
+    bits = np.empty(int(np.diff(contexts.indptr).max()) // 4 + 1, np.uint64)
+    _dropout(*contexts, rows, dropout, key, bits, bits.view(np.uint16), indptr, work.columns, work.values)
     return CSR(indptr, work.columns, work.values)
 
 

@@ -3,6 +3,9 @@
 Compiled code is cached beside its source file, or in the user's cache folder where that cannot be written to. A change
 of any file in this folder invalidates all of it (`STAMP`).
 
+An index that is read from an array, or counted, is cast to ``np.uint64`` where loops are hot: numba looks at a signed
+one first whether it is negative, and counts from the end then, which takes as long as the access.
+
 Kernels release the interpreter's lock, so that other threads go on meanwhile. They work on the arrays they are given
 and on what they allocate; agents are used by one thread at a time, and no two of them share an array.
 """

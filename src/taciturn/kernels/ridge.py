@@ -299,19 +299,19 @@ def _sparse_scores(
     for k in range(theta.shape[0]):
         mean, spread = 0.0, 0.0
         for a in range(size):
-            x = values[a]
-            mean += theta[k, columns[a]] * x
+            column, x = np.uint64(columns[a]), values[a]
+            mean += theta[k, column] * x
             if folds[k] == 0:
                 spread += x * x * scale[0]
             else:
                 product = 0.0
                 for c in range(size):
-                    product += inverse[k, columns[a], columns[c]] * values[c]
+                    product += inverse[k, column, np.uint64(columns[c])] * values[c]
                 spread += product * x
         for j in range(counts[k]):
             product = 0.0
             for a in range(size):
-                product += pending[k, j, columns[a]] * values[a]
+                product += pending[k, j, np.uint64(columns[a])] * values[a]
             spread -= gains[k, j] * product * product
         means[k] = mean
         widths[k] = 0.0 if spread < 0.0 else alpha * np.sqrt(spread)

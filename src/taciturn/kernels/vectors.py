@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 INDEX, LANE = ir.IntType(64), ir.IntType(32)
 FUSED = ("contract",)
 
-WIDTHS = (32, 16, 4, 1)
+WIDTHS = (32, 16, 4, 2, 1)
 """How many columns are taken at once; the fewer when no more are left."""
 
 

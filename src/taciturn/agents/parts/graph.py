@@ -56,6 +56,8 @@ class NodeGraph(Part):
     def add(self, node: int, neighbors: list[int] | None) -> None:
         """Let a row join, with the edges given or else with its nearest neighbors."""
         self._by_node.extend()
+        if self._adjacency is None:  # Â is not asked for after every insertion
+            self._near.forget_edges()
         self._adjacency = None
         if neighbors is None:
             slot = self._near.count
@@ -91,14 +93,14 @@ class NodeGraph(Part):
     def _link_edges(self, start: int) -> None:
         if start < self._edges.count:
             following = self._following.data.reshape(-1)
-            ends = self._sources.data[: self._edges.count], self._targets.data[: self._edges.count]
-            adjacency.link_edges(self._first_edge.data, self._last_edge.data, following, *ends, start)
+            adjacency.link_edges(self._first_edge.data, self._last_edge.data, following, *self._given_edges(), start)
 
     @property
     def adjacency(self) -> CSR:
         """``Â`` (T, T)."""
         if self._adjacency is None:
-            self._adjacency = adjacency.normalized_adjacency(self._edges_of_all())
+            lists = self._near.edges, self._bandwidth(), self._near.nodes
+            self._adjacency = adjacency.normalized_adjacency(*lists, *self._given_edges(), self._n_nodes)
         return self._adjacency
 
     def shortened(self, most: int) -> CSR:
@@ -125,19 +127,24 @@ class NodeGraph(Part):
         self._room = max(self._room, 2 * len(found.adjacency.columns))
         return found
 
+    def _bandwidth(self) -> float:
+        return adjacency.bandwidth(self._farthest[: self._near.count], self._sums)
+
+    def _given_edges(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return self._sources.data[: self._edges.count], self._targets.data[: self._edges.count]
+
     def _edges_of_all(self) -> Graph:
         lists, reverse = self._near.lists, self._near.reverse
         return Graph(
             lists.neighbors,
             lists.distances,
             self._k,
-            adjacency.bandwidth(self._farthest[: self._near.count], self._sums),
+            self._bandwidth(),
             self._near.nodes,
             self._slot_of.data[: self._n_nodes],
             reverse.first,
             reverse.following,
-            self._sources.data[: self._edges.count],
-            self._targets.data[: self._edges.count],
+            *self._given_edges(),
             self._first_edge.data,
             self._following.data.reshape(-1),
         )

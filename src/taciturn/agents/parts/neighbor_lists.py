@@ -1,5 +1,6 @@
 """The nearest neighbors of some rows of a `RowStore`: lists that insertions and evictions keep up to date."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from taciturn.agents.parts.part import Sizes, in_range, is_array, require
 from taciturn.agents.table import RowStore, Table
 from taciturn.errors import TaciturnError
 from taciturn.kernels import knn
+from taciturn.kernels.adjacency import ListEdges, note_edges
 from taciturn.kernels.reverse import Reverse, follow, reverse_all
 
 SPARE = 16
@@ -18,44 +20,89 @@ SPARE = 16
 MAX_REBUILT, MAX_PRODUCTS = 512, 2**25
 """Up to so many rows and multiplications, all neighbors are found anew when rows move; later they move little."""
 
+MOST_LISTED = np.iinfo(np.int32).max
+"""So many entries of lists can be reversed."""
+
 Ints = NDArray[np.int64]
 
 
-class ReversedLists:
-    """The first `near` of some lists reversed, up to date with insertions, or to be made anew."""
+class Followed(ABC):
+    """What is made of the first `near` of some lists: up to date with insertions, or to be made anew."""
 
     def __init__(self, near: int) -> None:
         self.near = near
-        self._table = Table()  # of fewer slots than there are, where lists have changed since
-        self._columns = [self._table.column(name, np.int32, near, fill=-1) for name in Reverse._fields[:3]]
-        self._columns += [self._table.column(name, np.int32, fill=-1) for name in Reverse._fields[3:]]
+        self.table = Table()  # of fewer slots than there are, where lists have changed since
 
-    def _arrays(self) -> Reverse:
-        return Reverse(*(column.data.reshape(-1) for column in self._columns))
+    @abstractmethod
+    def _make(self, lists: knn.Lists, count: int) -> None:
+        """Make it of so many slots."""
 
-    def follow(self, lists: NDArray[np.int32], slot: int, changes: knn.Changes) -> None:
-        """Follow the insertion of a slot, the last, if those before it are reversed."""
-        if (slot + 1) * self.near > np.iinfo(np.int32).max:
-            raise TaciturnError(f"lists of {self.near} neighbors for {slot} contexts are more than can be reversed")
-        if self._table.count == slot:
-            self._table.extend()
-            follow(self._arrays(), lists, self.near, slot, *changes)
+    @abstractmethod
+    def _insert(self, lists: knn.Lists, slot: int, changes: knn.Changes) -> None:
+        """Follow the insertion of a slot, the last."""
 
-    def up_to_date(self, lists: NDArray[np.int32], count: int) -> Reverse:
-        """The lists of so many slots reversed."""
-        if self._table.count != count:
+    def follow(self, lists: knn.Lists, slot: int, changes: knn.Changes) -> None:
+        """Follow the insertion of a slot, the last, if it is up to date with those before."""
+        if self.table.count == slot:
+            self.table.extend()
+            self._insert(lists, slot, changes)
+
+    def bring_up_to(self, lists: knn.Lists, count: int) -> None:
+        """Be up to date with so many slots."""
+        if self.table.count != count:
             self.forget()
-            self._table.extend(count)
-            reverse_all(self._arrays(), lists, self.near, count)
-        return self._arrays()
+            self.table.extend(count)
+            self._make(lists, count)
 
     def forget(self) -> None:
-        """Lists have changed otherwise than by an insertion."""
-        self._table.keep(np.arange(0))
+        """Lists have changed otherwise than by an insertion, or it is not needed for now."""
+        if self.table.count:
+            self.table.keep(np.arange(0))
 
-    def nbytes(self, sizes: Sizes) -> float:
-        """Bytes for so many slots."""
-        return self._table.nbytes(sizes)
+
+class ReversedLists(Followed):
+    """Which slots list each one; see `kernels.reverse`."""
+
+    def __init__(self, near: int) -> None:
+        super().__init__(near)
+        self._columns = [self.table.column(name, np.int32, near, fill=-1) for name in Reverse._fields[:3]]
+        self._columns += [self.table.column(name, np.int32, fill=-1) for name in Reverse._fields[3:]]
+
+    @property
+    def arrays(self) -> Reverse:
+        """The lists reversed, and room for spare slots."""
+        return Reverse(*(column.data.reshape(-1) for column in self._columns))
+
+    def _make(self, lists: knn.Lists, count: int) -> None:
+        reverse_all(self.arrays, lists.neighbors, self.near, count)
+
+    def _insert(self, lists: knn.Lists, slot: int, changes: knn.Changes) -> None:
+        if (slot + 1) * self.near > MOST_LISTED:
+            raise TaciturnError(f"lists of {self.near} neighbors for {slot} contexts are more than can be reversed")
+        follow(self.arrays, lists.neighbors, self.near, slot, *changes)
+
+
+class ListedEdges(Followed):
+    """The edges between slots, each at the one it belongs to; see `kernels.adjacency`."""
+
+    def __init__(self, near: int) -> None:
+        super().__init__(near)
+        self._others = self.table.column("others", np.int32, near)
+        self._distances = self.table.column("distances", np.float64, near)
+        self._counts = self.table.column("counts", np.bool_, near)
+
+    @property
+    def arrays(self) -> ListEdges:
+        """The edges of all slots, and of spare ones."""
+        return ListEdges(self._others.data, self._distances.data, self._counts.data)
+
+    def _make(self, lists: knn.Lists, count: int) -> None:
+        note_edges(lists.neighbors, lists.distances, np.arange(count), *self.arrays)
+
+    def _insert(self, lists: knn.Lists, slot: int, changes: knn.Changes) -> None:
+        # Of a pair, one of which no longer lists the other, the edge belongs to this other.
+        slots = np.concatenate([changes.nodes, changes.lost[changes.lost >= 0], [slot]])
+        note_edges(lists.neighbors, lists.distances, slots, *self.arrays)
 
 
 class NeighborLists:
@@ -75,7 +122,7 @@ class NeighborLists:
         self._known = self._slots.column("known", np.int32)
         self._reach = self._slots.column("reach", np.float64, fill=np.inf)
         self._squares = self._slots.column("squares", np.float64)
-        self._nearest_reversed = ReversedLists(k)
+        self._nearest_reversed, self._edges = ReversedLists(k), ListedEdges(k)
         self._postings: knn.Postings | None = None
         self._indexed = 0  # how many slots there were when the postings were made
 
@@ -92,8 +139,8 @@ class NeighborLists:
     @property
     def lists(self) -> knn.Lists:
         """The lists of all slots, and of spare ones."""
-        columns = self._lists, self._distances, self._known, self._reach, self._squares
-        return knn.Lists(*(column.data for column in columns))
+        near, at = self._lists.data, self._distances.data
+        return knn.Lists(near, at, self._known.data, self._reach.data, self._squares.data)
 
     # Insertion.
 
@@ -118,14 +165,32 @@ class NeighborLists:
         return slot
 
     def _follow(self, changes: knn.Changes) -> Ints:
-        """Let the reversed lists follow the last insertion; returns the slots whose k nearest have changed."""
-        self._nearest_reversed.follow(self._lists.data, self.count - 1, changes)
+        """Let what is made of the lists follow the last insertion; returns the slots whose k nearest have changed."""
+        lists, slot = self.lists, self.count - 1
+        self._nearest_reversed.follow(lists, slot, changes)
+        self._edges.follow(lists, slot, changes)
         return changes.nodes
+
+    def forget_edges(self) -> None:
+        """Do not follow insertions with the edges until these are asked for."""
+        self._edges.forget()
+
+    def _forget_made(self) -> None:
+        """Lists have changed otherwise than by an insertion."""
+        self._nearest_reversed.forget()
+        self.forget_edges()
 
     @property
     def reverse(self) -> Reverse:
         """The k nearest of all slots, reversed."""
-        return self._nearest_reversed.up_to_date(self._lists.data, self.count)
+        self._nearest_reversed.bring_up_to(self.lists, self.count)
+        return self._nearest_reversed.arrays
+
+    @property
+    def edges(self) -> ListEdges:
+        """The edges between all slots and their k nearest."""
+        self._edges.bring_up_to(self.lists, self.count)
+        return self._edges.arrays
 
     def _up_to_date_postings(self, slots: int) -> knn.Postings:
         """The inverted index, made anew where it lacks features, or so many rows that these would cost more."""
@@ -149,30 +214,30 @@ class NeighborLists:
         if self._postings is not None:
             numbers = self._postings.numbers
             self._postings = self._postings._replace(numbers=numbers[slots[: np.searchsorted(slots, len(numbers))]])
-        self._nearest_reversed.forget()
+        self._forget_made()
         return knn.remove(self.lists, slot_now, len(slots), self.k)
 
     def refill(self, short: Ints) -> None:
         """Find the nearest of some slots anew, among all others."""
         if len(short) and wide_neighbors.refill(self.lists, self._contexts, self.nodes, short):
-            self._nearest_reversed.forget()
+            self._forget_made()
         elif len(short):
             rows = self._contexts.rows
             short = knn.equal_rows_together(rows, self.nodes, short)
             knn.refill(self.lists, self._up_to_date_postings(self.count), rows, self.nodes, short)
-            self._nearest_reversed.forget()
+            self._forget_made()
 
     def fill(self, slot: int, candidates: Ints, *, reverse: bool = True) -> None:
         """Find the nearest of a slot anew, among the candidates, which rise; nothing is reversed if it is undone."""
         knn.fill(self.lists, self._contexts.rows, self.nodes, slot, candidates)
         if reverse:
-            self._nearest_reversed.forget()
+            self._forget_made()
 
     def rescale(self) -> None:
         """Distances are those of the moved rows. Neighbors are found anew while there are few rows, and stay later."""
         count, lists = self.count, self.lists
         self._postings, self._indexed = None, 0
-        self._nearest_reversed.forget()
+        self._forget_made()
         if count == 0:
             return
         self._measure()
@@ -194,8 +259,9 @@ class NeighborLists:
     # Size and files.
 
     def nbytes(self, sizes: Sizes) -> float:
-        """The slots, the reversed lists and the postings."""
-        return self._slots.nbytes(sizes) + self._nearest_reversed.nbytes(sizes) + self._postings_nbytes(sizes)
+        """The slots, what is made of their lists, and the postings."""
+        tables = self._slots, self._nearest_reversed.table, self._edges.table
+        return sum(table.nbytes(sizes) for table in tables) + self._postings_nbytes(sizes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The larger of the postings beside the last, and an eviction."""
@@ -233,7 +299,7 @@ class NeighborLists:
         require(in_range(slots["nodes"], 0, n_nodes), "slots do not fit")
         self._restore_distances()
         self._postings = None
-        self._nearest_reversed.forget()
+        self._forget_made()
 
     def _restore_distances(self) -> None:
         """Distances and squares from the rows, whatever a file says of them."""
