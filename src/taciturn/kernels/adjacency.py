@@ -98,9 +98,9 @@ class ListEdges(NamedTuple):
 def note_edges(
     neighbors: Columns, distances: Floats, indices: Ints, others: Columns, lengths: Floats, counts: NDArray[np.bool_]
 ) -> None:
-    """Write the edges of some indices to `ListEdges`, by the lists of now."""
+    """Write the edges of some indices to `ListEdges`, by the lists of now; −1 is none."""
     for i in indices:
-        for a in range(others.shape[1]):
+        for a in range(others.shape[1] if i >= 0 else 0):
             j = np.int64(neighbors[i, a])
             others[i, a], lengths[i, a] = j if j > 0 else 0, distances[i, a]
             counts[i, a] = j > i or (j >= 0 and _place_of(neighbors, others.shape[1], j, i) < 0)

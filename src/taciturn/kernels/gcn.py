@@ -304,9 +304,7 @@ def to_unit_length(vectors: Real) -> None:
 
 
 def _expanded(adjacency: CSR, rows: Mask) -> Mask:
-    """Return the mask (T,) of some rows and their neighbors: these themselves where they are all."""
-    if rows.all():
-        return rows
+    """Return the mask (T,) of some rows and their neighbors."""
     expanded = np.empty(len(rows), np.bool_)
     _neighbors(adjacency.indptr, adjacency.columns, rows, expanded)
     return expanded

@@ -34,6 +34,10 @@ UNDERFLOW = 2.0**-1040
 """More than all rounding errors of squares and products below the smallest normal number: 2⁻¹⁰⁷⁴ for each of them."""
 
 
+SAMPLE = 16
+"""The others that `insert` takes a bound from are so many times as many as a list has."""
+
+
 class Lists(NamedTuple):
     """The nearest others of each node.
 
@@ -253,8 +257,10 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, near: in
     new, width = len(nodes) - 1, lists.distances.shape[1]
     _write_norm(lists, rows, nodes)
     about, slack = _distances(lists, inverted, rows, nodes)
-    # So many others are no farther than this, rounding errors included, and only so many are in its list.
-    reach = np.partition(about + slack, width - 1)[width - 1] if new > width else np.inf
+    # So many others are no farther than this, rounding errors included, and only so many are in its list. Of some of
+    # them it is larger, so that a few more are compared, but found in a fraction of the time.
+    some = slice(None, None, max(new // (SAMPLE * width), 1))
+    reach = np.partition(about[some] + slack[some], width - 1)[width - 1] if new > width else np.inf
     candidates = np.flatnonzero(~(about - slack > np.maximum(lists.reach[:new], reach)))  # also what overflowed
     return _offer_to(lists, rows, nodes, near, candidates)
 

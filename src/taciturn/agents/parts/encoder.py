@@ -146,7 +146,7 @@ class GraphEncoder(Part):
     def _full_gradients(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """The gradients of W1 and W2 over all labels, each time with another dropout."""
         count, settings = self._contexts.count, self._settings
-        work = self._sized_workspace(count, len(self._contexts.rows.columns))
+        work = self._sized_workspace(count, self._contexts.n_entries)
         given = self.graph.adjacency, self._contexts.rows, self._label_rows[:count], self._flat_w1, self._w2.data
         while True:
             keys = self._rng.integers(0, 2**64, size=2, dtype=np.uint64)
@@ -235,7 +235,7 @@ class GraphEncoder(Part):
 
     def _embedded(self, rows: NDArray[np.bool_]) -> NDArray[np.float32]:
         """The same of some rows, with any content in the others."""
-        work = self._sized_workspace(self._contexts.count, len(self._contexts.rows.columns))
+        work = self._sized_workspace(self._contexts.count, self._contexts.n_entries)
         flat = gcn.embed(self.graph.adjacency, self._contexts.rows, self._flat_w1, rows, work)
         return flat.reshape(self._contexts.count, *self._w1.data.shape[1:])
 

@@ -166,7 +166,9 @@ class NodeGraph(Part):
         """All nodes, or just one, as a mask (T,)."""
         if node is None:
             return np.ones(self._n_nodes, np.bool_)
-        return np.asarray(np.arange(self._n_nodes) == node)
+        mask = np.zeros(self._n_nodes, np.bool_)
+        mask[node] = True
+        return mask
 
     def near(self, node: int) -> Nearby:
         """The nodes one or two steps away and their weights: a row of ``Â + Â²`` without the node itself."""

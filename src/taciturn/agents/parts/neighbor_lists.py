@@ -101,7 +101,7 @@ class ListedEdges(Followed):
 
     def _insert(self, lists: knn.Lists, slot: int, changes: knn.Changes) -> None:
         # Of a pair, one of which no longer lists the other, the edge belongs to this other.
-        slots = np.concatenate([changes.nodes, changes.lost[changes.lost >= 0], [slot]])
+        slots = np.concatenate([changes.nodes, changes.lost, [slot]])
         note_edges(lists.neighbors, lists.distances, slots, *self.arrays)
 
 
