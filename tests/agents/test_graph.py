@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from taciturn.agents.parts import neighbor_lists as module
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
+from taciturn.features.scale import Change
 from taciturn.kernels import adjacency, views
 from taciturn.kernels.adjacency import heaviest
 from taciturn.kernels.csr import CSR
@@ -131,6 +133,16 @@ def test_edges_that_follow_every_arrival_are_those_made_at_once(pool, spare, see
                 np.testing.assert_array_equal(one, other)
             del made[now:]
         assert len(made) <= 1 + len(evictions), "edges are made anew after an eviction, and else follow"
+
+
+def test_lists_of_all_others_stay_open_when_rows_move(monkeypatch):
+    """Rows that came later and were farther away were never listed, so that lists stayed shorter than k."""
+    monkeypatch.setattr(module, "MAX_REBUILT", 0)
+    rng, held = np.random.default_rng(0), Held(4)
+    for scale in (1.0, 1.0, 10.0, 100.0, 1000.0, 1.0):
+        held.add(scale * rng.random(FEATURES), None)
+        check(held)
+        held.graph.rescale(Change(np.arange(0), sp.identity(0)))
 
 
 def test_edges_do_not_follow_where_they_are_not_asked_for():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from oracles import gcn as oracle
 from oracles import knn
 from taciturn.kernels import gcn
+from taciturn.kernels.csr import CSR
 
 
 def problem(seed, precision):
@@ -94,6 +95,13 @@ def test_rows_are_expanded_by_their_neighbors_whether_they_are_few_or_most(seed,
     adjacency, *_, A_hat, X = problem(seed, np.float64)
     rows = np.random.default_rng(seed).random(len(X)) < share
     np.testing.assert_array_equal(gcn._expanded(adjacency, rows), (A_hat != 0) @ rows)
+
+
+def test_no_contexts_have_no_entries_to_drop():
+    _, contexts, _, W1, W2, keys, *_ = problem(0, np.float64)
+    nothing = CSR(contexts.indptr[:1], contexts.columns[:0], contexts.values[:0])
+    kept = gcn._kept_inputs(nothing, np.zeros(0, np.bool_), 0.5, keys[0], gcn.new_workspace(0, 0, W1, W2))
+    assert kept.indptr.tolist() == [0]
 
 
 def test_vectors_are_scaled_to_unit_length_and_zero_vectors_stay_zero():

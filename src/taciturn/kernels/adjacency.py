@@ -102,7 +102,7 @@ def note_edges(
     for i in indices:
         for a in range(others.shape[1] if i >= 0 else 0):
             j = np.int64(neighbors[i, a])
-            others[i, a], lengths[i, a] = j if j > 0 else 0, distances[i, a]
+            others[i, a], lengths[i, a] = j * (j > 0), distances[i, a]
             counts[i, a] = j > i or (j >= 0 and _place_of(neighbors, others.shape[1], j, i) < 0)
 
 
@@ -239,16 +239,16 @@ def _make_all(
     """Write all rows of Â as `_make_rows` would, each edge at both ends at once: that takes less than half of the time.
 
     Arguments, after `ListEdges` and what else is of a `Graph` with σ above 0: room for the ends and the weights of all
-    edges, and one more (S·k + E + 1,); ones, which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and where they end so
-    far (size,); and the entries. Edges are listed first and passed over twice: without a branch that cannot be
-    predicted.
+    edges, and one more (S·k + E + 1,); ones, which become (𝒟+I)^(−1/2) (size,); zeros, where rows begin (size+1,) and
+    where they end so far (size,); and the entries. Edges are listed first and passed over twice: without a branch that
+    cannot be predicted.
     """
     scale, count, one = 1.0 / sigma, np.uint64(0), np.uint64(1)
-    for i in range(np.uint64(nodes.shape[0])):
-        for a in range(np.uint64(others.shape[1])):
+    for i in range(nodes.shape[0]):
+        for a in range(others.shape[1]):
             left[count], right[count], weights[count] = nodes[i], nodes[np.uint64(others[i, a])], distances[i, a]
             count += np.uint64(counts[i, a])
-    for e in range(np.uint64(sources.shape[0])):
+    for e in range(sources.shape[0]):
         left[count], right[count], weights[count] = sources[e], targets[e], 0.0  # exp(−0) is their weight
         count += one
     for e in range(count):
@@ -258,12 +258,12 @@ def _make_all(
         scales[end] += weights[e]
         indptr[begin + one] += 1
         indptr[end + one] += 1
-    for i in range(np.uint64(scales.shape[0])):
+    for i in range(scales.shape[0]):
         start = np.uint64(indptr[i])
-        indptr[i + one] += indptr[i] + 1
+        indptr[i + 1] += indptr[i] + 1
         scales[i] = 1.0 / np.sqrt(scales[i])
         columns[start], values[start] = i, scales[i] * scales[i]
-        ends[i] = start + one
+        ends[i] = indptr[i] + 1
     for e in range(count):
         begin, end = np.uint64(left[e]), np.uint64(right[e])
         value = weights[e] * (scales[begin] * scales[end])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
+from taciturn.kernels.fetching import fetch
 from taciturn.kernels.jit import fast_kernel, kernel
 
 Floats = NDArray[np.float64]
@@ -77,20 +78,23 @@ def _between(one: Reals, other: Reals) -> float:
 
 
 @fast_kernel
-def _measure(points: Points, chosen: Ints, size: int, row: int, dense: Floats, distances: Floats) -> None:
-    """Write ``‖x_i − q‖²`` of the first `size` chosen rows and the row q, which is in `dense` if rows have zeros."""
-    matrix, columns, values = points.matrix, points.rows.columns, points.rows.values
+def _measure(points: Points, nodes: Columns, met: Ints, size: int, row: int, dense: Floats, distances: Floats) -> None:
+    """Write ``‖x_i − q‖²`` of the rows of the first `size` nodes that were met, and the row q.
+
+    It is in `dense` if rows have zeros.
+    """
+    indptr, columns, values, matrix = points.rows.indptr, points.rows.columns, points.rows.values, points.matrix
     if matrix.shape[0]:
         for a in range(size):
-            distances[a] = _between(matrix[chosen[a]], matrix[row])
+            distances[a] = _between(matrix[np.uint64(nodes[np.uint64(met[a])])], matrix[row])
         return
     norm2 = 0.0
-    for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
+    for p in range(indptr[row], indptr[row + 1]):
         norm2 += values[p] * values[p]
     for a in range(size):
         total = norm2
-        for p in range(points.rows.indptr[chosen[a]], points.rows.indptr[chosen[a] + 1]):
-            total += values[p] * (values[p] - 2.0 * dense[columns[p]])
+        for p in range(indptr[nodes[met[a]]], indptr[nodes[met[a]] + 1]):
+            total += values[p] * (values[p] - 2.0 * dense[np.uint64(columns[p])])
         distances[a] = max(total, 0.0)
 
 
@@ -126,15 +130,20 @@ def _pop(keys: Floats, nodes: Ints, size: int) -> None:
 
 
 @fast_kernel
-def _unmet(others: Columns, visited: Flags, met: Ints, size: int) -> int:
-    """Write those of some nodes that were not met yet behind the first `size`; returns how many there are then."""
+def _unmet(others: Columns, visited: Flags, met: Ints, size: int, nodes: Columns, matrix: Reals) -> int:
+    """Write those of some nodes that were not met yet behind the first `size`; returns how many there are then.
+
+    Their rows in `matrix` are fetched meanwhile, where there are any.
+    """
     for other in others:
         if other < 0:
             break
-        if not visited[other]:
-            visited[other] = True
+        if not visited[np.uint64(other)]:
+            visited[np.uint64(other)] = True
             met[size] = other
             size += 1
+            if matrix.shape[0]:
+                fetch(matrix, nodes[np.uint64(other)])
     return size
 
 
@@ -164,11 +173,11 @@ def search(
         dense: (D,), zeros, and again on return.
     """
     # Arrays by themselves: in tuples, numba counts references to all of them at each use.
-    neighbors, listers, reach = layer.neighbors, layer.listers, layer.reach
+    nodes, neighbors, listers, reach, matrix = layer.nodes, layer.neighbors, layer.listers, layer.reach, points.matrix
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
         dense[points.rows.columns[p]] = points.rows.values[p]
     room = max(starts.shape[0], neighbors.shape[1] + LISTERS)
-    met, met_rows, n_met = np.empty(room, np.int64), np.empty(room, np.int64), starts.shape[0]
+    met, n_met = np.empty(room, np.int64), starts.shape[0]
     for a in range(n_met):
         met[a], visited[starts[a]] = starts[a], True
     keys, nearest = np.empty(width), np.empty(width, np.int64)  # a heap by negative distances: the farthest on top
@@ -180,9 +189,8 @@ def search(
             distances, seen = _longer(distances, seen, n_seen)
             ahead_keys, ahead = _longer(ahead_keys, ahead, n_ahead)
         for a in range(n_met):
-            met_rows[a], seen[n_seen + a] = layer.nodes[met[a]], met[a]
-        # Apart from what follows, so that rows are fetched at the same time.
-        _measure(points, met_rows, n_met, row, dense, distances[n_seen:])
+            seen[n_seen + a] = met[a]
+        _measure(points, nodes, met, n_met, row, dense, distances[n_seen:])
         for a in range(n_seen, n_seen + n_met):
             if n_nearest == width:
                 if distances[a] >= -keys[0]:
@@ -198,7 +206,11 @@ def search(
         node = ahead[0]
         _pop(ahead_keys, ahead, n_ahead)
         n_ahead -= 1
-        n_met = _unmet(listers[node], visited, met, _unmet(neighbors[node], visited, met, 0))
+        if n_ahead:  # often the next to be expanded
+            fetch(neighbors, ahead[0])
+            fetch(listers, ahead[0])
+        n_met = _unmet(neighbors[node], visited, met, 0, nodes, matrix)
+        n_met = _unmet(listers[node], visited, met, n_met, nodes, matrix)
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
         dense[points.rows.columns[p]] = 0.0
     found = nearest[:n_nearest].copy()

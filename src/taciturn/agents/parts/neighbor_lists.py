@@ -55,7 +55,7 @@ class Followed(ABC):
             self._make(lists, count)
 
     def forget(self) -> None:
-        """Lists have changed otherwise than by an insertion, or it is not needed for now."""
+        """Lists have changed otherwise than by an insertion."""
         if self.table.count:
             self.table.keep(np.arange(0))
 
@@ -172,8 +172,9 @@ class NeighborLists:
         return changes.nodes
 
     def forget_edges(self) -> None:
-        """Do not follow insertions with the edges until these are asked for."""
-        self._edges.forget()
+        """Hold no edges, nor follow insertions with them, until they are asked for."""
+        if self._edges.table.count:
+            self._edges = ListedEdges(self.k)
 
     def _forget_made(self) -> None:
         """Lists have changed otherwise than by an insertion."""
@@ -247,8 +248,10 @@ class NeighborLists:
         order = np.argsort(lists.distances[:count], axis=1, kind="stable")
         for part in (lists.neighbors, lists.distances):
             part[:count] = np.take_along_axis(part[:count], order, axis=1)
-        last = np.maximum(lists.known[:count] - 1, 0)
-        lists.reach[:count] = lists.distances[np.arange(count), last]
+        known = lists.known[:count]
+        farthest = lists.distances[np.arange(count), np.maximum(known - 1, 0)]
+        has_all = (known == count - 1) & (known < lists.distances.shape[1])
+        lists.reach[:count] = np.where(has_all, np.inf, farthest)
 
     def _measure(self) -> None:
         if self._contexts.dense_singles is None:
@@ -259,9 +262,8 @@ class NeighborLists:
     # Size and files.
 
     def nbytes(self, sizes: Sizes) -> float:
-        """The slots, what is made of their lists, and the postings."""
-        tables = self._slots, self._nearest_reversed.table, self._edges.table
-        return sum(table.nbytes(sizes) for table in tables) + self._postings_nbytes(sizes)
+        """The slots, their lists reversed or as edges, which take about the same, and the postings."""
+        return self._slots.nbytes(sizes) + self._nearest_reversed.table.nbytes(sizes) + self._postings_nbytes(sizes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The larger of the postings beside the last, and an eviction."""
