@@ -47,6 +47,11 @@ class Stopwatch:
         """The mean time of a block."""
         return 1000 * float(np.mean(self.laps))
 
+    @property
+    def median(self):
+        """The median time of a block, in milliseconds."""
+        return 1000 * float(np.median(self.laps))
+
 
 def median_milliseconds(function, repeats=15):
     """Return the median time of a call, after one call to warm up."""
