@@ -87,17 +87,22 @@ def draw_growth(table, target):
 
 
 def draw_million(table, target):
-    """Draw milliseconds per step of one agent by number of decisions."""
-    columns = list(zip(*table.rows, strict=True))
-    lines = {name: [float(cell) for cell in columns[table.head.index(name)]] for name in ("mean", "median")}
-    draw(target, "decisions", [int(cell) for cell in columns[0]], lines)
+    """Draw milliseconds per step of one agent by number of decisions, for each kind of contexts."""
+    kind, size = table.head.index("contexts"), table.head.index("decisions")
+    sizes = sorted({int(row[size]) for row in table.rows})
+    lines = {
+        f"{name}, {measure}": [float(row[table.head.index(measure)]) for row in table.rows if row[kind] == name]
+        for name in dict.fromkeys(row[kind] for row in table.rows)
+        for measure in ("mean", "median")
+    }
+    draw(target, "decisions", sizes, lines, logarithmic=False)
 
 
 DRAWN = {"growth": draw_growth, "million": draw_million}
 
 
-def draw(target, label, sizes, lines):
-    """Draw milliseconds per step on logarithmic axes."""
+def draw(target, label, sizes, lines, *, logarithmic=True):
+    """Draw milliseconds per step, logarithmic where they differ by orders of magnitude and else from 0 on."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -105,7 +110,14 @@ def draw(target, label, sizes, lines):
 
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     for name, milliseconds in lines.items():
-        axes.loglog(sizes, milliseconds, marker="o", label=name)
+        axes.plot(sizes[: len(milliseconds)], milliseconds, marker="o", label=name)
+    axes.set_xscale("log")
+    if logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_xlabel(label)
     axes.set_ylabel("milliseconds per step")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])

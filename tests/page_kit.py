@@ -98,11 +98,23 @@ class Window:
         return self.driver.find_elements("css selector", css)
 
     def until(self, condition, what):
-        from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+        from selenium.common.exceptions import (
+            NoSuchElementException,
+            StaleElementReferenceException,
+            WebDriverException,
+        )
         from selenium.webdriver.support.ui import WebDriverWait
 
+        def holds(_):
+            try:
+                return condition()
+            except WebDriverException as error:
+                if "unhandled inspector error" in str(error.msg):  # of an element whose page goes at this moment
+                    return False
+                raise
+
         ignored = (NoSuchElementException, StaleElementReferenceException)
-        return WebDriverWait(self.driver, WAIT, 0.05, ignored).until(lambda _: condition(), what)
+        return WebDriverWait(self.driver, WAIT, 0.05, ignored).until(holds, what)
 
     def until_text(self, css, text):
         self.until(lambda: text in self.find(css).text, f"{css} never showed {text!r}")
