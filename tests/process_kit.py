@@ -41,3 +41,17 @@ def served(folder, *options):
             yield f"http://127.0.0.1:{re.search(r':([0-9]+)/', line)[1]}"
         finally:
             process.terminate()
+
+
+def printed_with_and_without_numba(code):
+    """What Python code prints where kernels are compiled, and where numba is told not to."""
+    return [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"NUMBA_DISABLE_JIT": flag},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for flag in "01"
+    ]

@@ -1,13 +1,10 @@
 """Rows that are fetched ahead: a hint that changes nothing, whatever row is named."""
 
-import os
-import subprocess
-import sys
-
 import numba
 import numpy as np
 import pytest
 
+from process_kit import printed_with_and_without_numba
 from taciturn.kernels.fetching import fetch
 
 
@@ -46,14 +43,5 @@ layer = Layer(np.arange(8, dtype=np.int32), lists, nobody, np.ones(8))
 found = search(layer, points_of(rows, 4), 8, np.array([0]), 8, 3, np.zeros(8, np.bool_), np.zeros(4))
 print(sorted(found.nodes.tolist()))
 """
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"NUMBA_DISABLE_JIT": flag},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for flag in "01"
-    ]
+    printed = printed_with_and_without_numba(code)
     assert printed[0] == printed[1] != ""

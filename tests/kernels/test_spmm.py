@@ -1,8 +1,5 @@
 """Products in vector registers, compared with sums of exact products, each rounded once."""
 
-import os
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
 
+from process_kit import printed_with_and_without_numba
 from taciturn.kernels import spmm
 
 widths = st.sampled_from([1, 3, 4, 5, 15, 16, 20, 31, 32, 48, 63, 64, 65, 117])
@@ -100,14 +98,5 @@ for step in range(8):
     agent.feedback(decision.id, float(decision.arm == step % 3))
 print(*np.round(decision.scores, 4))
 """
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"NUMBA_DISABLE_JIT": flag},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for flag in "01"
-    ]
+    printed = printed_with_and_without_numba(code)
     assert printed[0] == printed[1] != ""
