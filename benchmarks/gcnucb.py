@@ -13,7 +13,6 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import taciturn
 from taciturn.kernels import gcn
-from taciturn.kernels.csr import CSR
 
 FIRST, LAST = 600, 8
 
@@ -135,7 +134,7 @@ def compare():
 def check_same_maths(agent, plain):
     """Copy our weights to the other implementation: embeddings and gradients must be equal."""
     encoder, state = agent._encoder, agent.state_dict()
-    contexts, labels = CSR(**state["table"]["contexts"]), state["table"]["columns"]["labels"]
+    contexts, labels = agent._contexts.rows, state["table"]["columns"]["labels"]
     w2 = state["parts"]["encoder"]["w2"]
     w1 = state["parts"]["encoder"]["w1"].reshape(agent.n_features, -1)
     size = w2.shape[1]
