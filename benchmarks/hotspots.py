@@ -10,7 +10,6 @@ import taciturn
 from taciturn.agents.gcnucb import GCNUCB
 from taciturn.agents.parts.encoder import GraphEncoder
 from taciturn.kernels import gcn
-from taciturn.kernels.csr import CSR
 from taciturn.kernels.ridge import normal_equations
 
 LAST = 100
@@ -60,7 +59,7 @@ def peak():
     state = agent.state_dict()
     columns, w2 = state["table"]["columns"], state["parts"]["encoder"]["w2"]
     w1 = state["parts"]["encoder"]["w1"].reshape(agent.n_features, -1)
-    adjacency, contexts, labels = encoder.graph.adjacency, CSR(**state["table"]["contexts"]), columns["labels"]
+    adjacency, contexts, labels = encoder.graph.adjacency, agent._contexts.rows, columns["labels"]
     heads, size, classes = w2.shape
     nodes, entries, edges, width = len(labels), len(contexts.columns), len(adjacency.columns), w1.shape[1]
     keys, room = np.ones(2, np.uint64), gcn.new_workspace(nodes, entries, w1, w2)
