@@ -34,7 +34,7 @@ UNDERFLOW = 2.0**-1040
 """More than all rounding errors of squares and products below the smallest normal number: 2⁻¹⁰⁷⁴ for each of them."""
 
 
-SAMPLE = 16
+SAMPLE = 64
 """The others that `insert` takes a bound from are so many times as many as a list has."""
 
 
