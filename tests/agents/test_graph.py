@@ -14,6 +14,7 @@ from taciturn.agents.parts import neighbor_lists as module
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
+from taciturn.errors import TaciturnError
 from taciturn.features.scale import Change
 from taciturn.kernels import adjacency, views
 from taciturn.kernels.adjacency import heaviest
@@ -143,6 +144,17 @@ def test_lists_of_all_others_stay_open_when_rows_move(monkeypatch):
         held.add(scale * rng.random(FEATURES), None)
         check(held)
         held.graph.rescale(Change(np.arange(0), sp.identity(0)))
+
+
+def test_lists_that_could_not_be_reversed_are_refused_before_anything_changes(monkeypatch):
+    monkeypatch.setattr(module, "MOST_LISTED", 5 * K)
+    rng, held = np.random.default_rng(0), Held(4)
+    for _ in range(5):
+        held.add(POOLS["dense"](rng), None)
+    with pytest.raises(TaciturnError, match="lists of 3 neighbors for 5 contexts are more than can be reversed"):
+        held.graph._near.insert(5)
+    assert held.graph._near.count == 5
+    check(held)
 
 
 def test_edges_do_not_follow_where_they_are_not_asked_for():

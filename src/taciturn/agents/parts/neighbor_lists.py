@@ -77,8 +77,6 @@ class ReversedLists(Followed):
         reverse_all(self.arrays, lists.neighbors, self.near, count)
 
     def _insert(self, lists: knn.Lists, slot: int, changes: knn.Changes) -> None:
-        if (slot + 1) * self.near > MOST_LISTED:
-            raise TaciturnError(f"lists of {self.near} neighbors for {slot} contexts are more than can be reversed")
         follow(self.arrays, lists.neighbors, self.near, slot, *changes)
 
 
@@ -160,6 +158,8 @@ class NeighborLists:
         return self._follow(knn.offer(self.lists, self._contexts.rows, self.nodes, self.k, candidates))
 
     def _append(self, node: int) -> int:
+        if (self.count + 1) * self.k > MOST_LISTED:
+            raise TaciturnError(f"lists of {self.k} neighbors for {self.count} contexts are more than can be reversed")
         slot = self._slots.extend()
         self._nodes.data[slot] = node
         return slot
