@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -177,15 +178,19 @@ def inject(served, faults, progress, advance):
 
 
 def run(served, folder, *, count, seed, advance=lambda: None):
-    """Let clients work while so many faults happen, and check everything."""
+    """Let clients work while so many faults happen, and check everything.
+
+    What cannot be carried out or checked is a violation too, and does not hide the others.
+    """
     half_way = folder / "half-way.taciturn"
+    begun, found = [], []
     with Client(served.url, patience=PATIENCE) as client:
         for number, name in enumerate(AGENTS):
             client.create(name, arms=3, kind="linucb", seed=number)
         progress = Progress(CLIENTS)
-        begun = []
         with (
             working(served.url, seed, progress) as clients,
+            reported(found),
             closing(inject(served, schedule(count, seed), progress, advance)) as faults,
         ):
             for fault in faults:
@@ -194,13 +199,25 @@ def run(served, folder, *, count, seed, advance=lambda: None):
                     break  # what went wrong is best seen near its fault
                 if len(begun) == count // 2 + 1:
                     client.agent(AGENTS[0]).save(half_way)
-        stored = served.stored()
-        found = [error for each in clients for error in each.errors]
-        found += violations(merged(each.history for each in clients), stored)
-        found += disagreements(client, stored, folder)
-        if half_way.exists():
-            found += file_faults(half_way, replayed(stored.rows[AGENTS[0]]).agent, FIXED)
+        if found or any(each.errors for each in clients):
+            found.append(f"the last faults were {', '.join(fault.kind for fault in begun[-5:])}")
+        found += [error for each in clients for error in each.errors]
+        with reported(found):
+            stored = served.stored()
+            found += violations(merged(each.history for each in clients), stored)
+            found += disagreements(client, stored, folder)
+            if half_way.exists():
+                found += file_faults(half_way, replayed(stored.rows[AGENTS[0]]).agent, FIXED)
     return Outcome(begun, [timing for each in clients for timing in each.timings], found)
+
+
+@contextmanager
+def reported(found):
+    """Add what is raised in the block to what was found."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - whatever it is, the other findings say more
+        found.append(traceback.format_exc())
 
 
 @contextmanager
@@ -240,6 +257,8 @@ def main(arguments):
         counting_bar("faults", given.faults) as advance,
     ):
         outcome = run(served, Path(folder), count=given.faults, seed=given.seed, advance=advance)
+        if outcome.violations:
+            outcome.violations.append(f"the service wrote:\n{served.log()}")
     console = Console()
     console.print(table(outcome), *outcome.violations, sep="\n", markup=False, soft_wrap=True)
     sys.exit(1 if outcome.violations else 0)

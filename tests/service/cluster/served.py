@@ -42,12 +42,16 @@ class Served:
         """Stop the service and the database."""
         self._cleanup.close()
 
+    def log(self):
+        """The end of its output."""
+        return self._log.read_text(errors="replace")[-4000:]
+
     def _announced(self):
         """The address in the line that says that the service is ready."""
         line = self._service.stdout.readline()
         address = next((word for word in line.split() if word.startswith("http://")), None)
         if address is None:
-            raise RuntimeError(f"the service did not start: {line}{self._log.read_text()[-2000:]}")
+            raise RuntimeError(f"the service did not start: {line}{self.log()}")
         return address.rstrip("/;,")
 
     def _stop(self):

@@ -6,7 +6,7 @@ import pytest
 import taciturn
 from service.cluster.agreement import CHANGING, FIXED, disagreements, file_faults
 from service.cluster.clients import Timing
-from service.cluster.faults import FAULTS, Begun, schedule
+from service.cluster.faults import FAULTS, Begun, reported, schedule
 from service.cluster.history import Decided, Head, History, Row, Stored, chain_faults, replayed, stored_of, violations
 from service.cluster.outages import longest_waits
 from taciturn.errors import TaciturnError
@@ -277,3 +277,11 @@ def test_a_request_belongs_to_the_fault_that_it_first_waited_for():
         Timing(35.0, 36.0, 0),
     ]
     assert longest_waits(begun, timings) == {"kill": 6.0, "cut": 12.0, "pause": 1.0}
+
+
+def test_what_is_raised_is_reported_and_the_next_check_goes_on():
+    found = ["another"]
+    with reported(found):
+        raise TaciturnError("no shard answers")
+    assert found[0] == "another"
+    assert "TaciturnError: no shard answers" in found[1]
