@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -38,7 +38,7 @@ class SparseRow(NamedTuple):
     values: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Decision(Displayed):
     """An agent's answer to one context.
 
@@ -53,10 +53,24 @@ class Decision(Displayed):
     widths: NDArray[np.float64]
     propensity: float
 
+    def __init__(
+        self, id: int, arm: Arm, scores: NDArray[np.float64], widths: NDArray[np.float64], propensity: float
+    ) -> None:
+        """Fill the slots by their descriptors, which is quicker than `object.__setattr__`: every step makes one."""
+        put_id, put_arm, put_scores, put_widths, put_propensity = _PUT
+        put_id(self, id)
+        put_arm(self, arm)
+        put_scores(self, scores)
+        put_widths(self, widths)
+        put_propensity(self, propensity)
+
     def _summary(self) -> Summary:
         scores = {"scores": numbers(self.scores), "widths": numbers(self.widths)}
         return Summary(f"Decision {self.id}: {brief(self.arm)}", scores | {"propensity": f"{self.propensity:.3g}"})
 
+
+_PUT = tuple(getattr(Decision, part.name).__set__ for part in fields(Decision))
+"""What writes the attributes of a `Decision`, which is frozen afterwards."""
 
 STATES = ("pending", "rewarded", "silent", "labelled")
 """The states of a decision; a row of `warm_start` is labelled from the first."""

@@ -91,7 +91,8 @@ def test_make_checks_names_presets_and_parameters():
 
 @pytest.mark.parametrize("scaling", ["auto", "none"])
 def test_invalid_contexts_are_refused(scaling):
-    agent = taciturn.LinUCB(arms=2, scaling=scaling)
+    agent, without_rows = taciturn.LinUCB(arms=2, scaling=scaling), sp.csr_matrix((1, 3))
+    without_rows.indptr = np.zeros(0, np.int32)
     agent.decide([1.0, 0.0, 2.0])
     for context, message in [
         ([1.0, 0.0, -np.inf], "holds -inf at feature 2"),
@@ -109,6 +110,7 @@ def test_invalid_contexts_are_refused(scaling):
         (["a", "b", "c"], "a list of words can be tags or columns"),
         ([1e101, 0.0, 0.0], "at feature 0; a finite number is needed, of at most 1e"),
         (sp.csr_matrix([[1j, 0, 0]]), "complex128 values"),
+        (without_rows, "broken: it has no row"),
         ({"a": 1.0}, "arrays of 3 features"),
     ]:
         with pytest.raises(InvalidContext, match=message) as error:

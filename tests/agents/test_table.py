@@ -1,6 +1,7 @@
 """The table of contexts and the arrays of parts, against lists of lists that do the same one entry at a time."""
 
 import copy
+import weakref
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ from taciturn.agents.parts.part import Part, Sizes, with_spare
 from taciturn.agents.table import NodeTable, RowStore, Table
 from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import TaciturnError
+from taciturn.kernels.csr import CSR
 
 COLUMNS = {
     "plain": {"dtype": np.int32, "fill": -1},
@@ -210,7 +212,8 @@ def test_a_row_store_equals_a_list_of_rows(data):
     store, rows = RowStore(), []
     store.allocate(2, 3)
     for _ in range(data.draw(st.integers(1, 15))):
-        match data.draw(st.sampled_from(["append", "append", "append", "keep", "add_features", "reload"])):
+        actions = ["append", "append", "append", "keep", "add_features", "make_anew", "reload"]
+        match data.draw(st.sampled_from(actions)):
             case "append":
                 for _ in range(data.draw(st.sampled_from([1, 2, 20]))):
                     row = draw_row(data, store.n_features)
@@ -222,6 +225,11 @@ def test_a_row_store_equals_a_list_of_rows(data):
                 rows = [rows[i] for i in kept]
             case "add_features":
                 store.add_features(store.n_features + data.draw(st.integers(1, 4)))
+            case "make_anew":
+                backwards = store.some(np.arange(store.count)[::-1])
+                store.clear()
+                store.extend(backwards)
+                rows.reverse()
             case "reload":
                 state, n_features = copy.deepcopy(store.state_dict()), store.n_features
                 store = RowStore()
@@ -238,6 +246,20 @@ def test_a_row_store_grows_over_many_entries():
         store.append(row)
         rows.append(list(zip(columns.tolist(), row.values.tolist(), strict=True)))
     check_rows(store, rows)
+
+
+def test_a_row_store_that_grows_lets_go_of_what_it_held_before():
+    store = RowStore()
+    store.allocate(2, 50)
+    row = SparseRow(np.arange(50, dtype=np.int32), np.ones(50))
+    store.append(row)
+    held = [weakref.ref(array.base) for array in (store.rows.columns, store.rows.values)]
+    store.extend(CSR(np.arange(0, 2050, 50), np.tile(row.columns, 40), np.tile(row.values, 40)))
+    assert all(array() is None for array in held), "a view of the last row would keep them"
+    store.append(row)
+    held = [weakref.ref(array.base) for array in (store.rows.columns, store.rows.values)]
+    store.replace(store.some(np.arange(3)))
+    assert all(array() is None for array in held)
 
 
 # Contexts with everything that is held for each.

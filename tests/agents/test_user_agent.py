@@ -8,10 +8,11 @@ import pytest
 import taciturn
 from oracles.evidence import check_evidence
 from oracles.zoo import ARMS, contexts
+from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
 from taciturn.agents.parts.imputers.base import BaseImputer
 from taciturn.agents.parts.part import Part
-from taciturn.errors import TaciturnError
+from taciturn.errors import InvalidContext, TaciturnError
 from taciturn.experiments.checks import check_agent
 
 
@@ -217,3 +218,113 @@ def test_a_tag_belongs_to_one_class(tmp_path):
     type("Notebook", (BuildsWhat,), {"parts": {}})
     with pytest.raises(TaciturnError, match="another class took its tag"):
         agent.save(tmp_path / "agent")
+
+
+def scoring(scores, widths):
+    """An agent with three arms whose `_score` returns just these."""
+
+    class Fixed(Centroids):
+        def _score(self, node):
+            return scores, widths
+
+    return Fixed(arms=["a", "b", "c"], scaling="none")
+
+
+PLAIN = np.array([0.25, 0.75, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("scores", "widths"),
+    [
+        (PLAIN, np.zeros(3)),
+        (PLAIN.astype(np.float32), np.zeros(3, np.float32)),
+        (PLAIN.tolist(), [0, 0, 0]),
+        (PLAIN, 0.0),
+        (PLAIN, np.zeros(1)),
+        (np.repeat(PLAIN, 2)[::2], np.zeros((3, 2))[:, 1]),
+    ],
+    ids=["float64", "float32", "lists", "one width", "one width in an array", "views"],
+)
+def test_scores_can_be_any_numbers_for_each_arm(scores, widths):
+    agent = scoring(scores, widths)
+    assert agent.decide([1.0, 2.0]).arm == "b"
+    columns = agent.state_dict()["table"]["columns"]
+    np.testing.assert_array_equal([columns["scores"][0], columns["widths"][0]], [PLAIN, np.zeros(3)])
+
+
+@pytest.mark.parametrize(
+    ("scores", "widths", "shape"),
+    [
+        (PLAIN[:2], PLAIN[:2], r"\(2,\)"),
+        (PLAIN[:1], PLAIN[:1], r"\(1,\)"),
+        (0.5, 0.0, r"\(\)"),
+        (PLAIN[None], PLAIN[None], r"\(1, 3\)"),
+        (PLAIN[:, None], PLAIN[:, None], r"\(3, 1\)"),
+        (np.ones((3, 3)), np.ones((3, 3)), r"\(3, 3\)"),
+    ],
+)
+def test_scores_of_another_shape_are_refused_and_leave_nothing_behind(scores, widths, shape):
+    agent = scoring(scores, widths)
+    with pytest.raises(TaciturnError, match=rf"_score returned arrays of shape {shape}; there are 3 arms"):
+        agent.decide([1.0, 2.0])
+    assert (agent.next_id, len(agent.decisions), agent.times_chosen) == (1, 0, (0, 0, 0))
+
+
+@pytest.mark.parametrize("scores", [PLAIN * 1j, np.array(["1", "2", "3"])], ids=["complex", "text"])
+def test_scores_that_are_no_numbers_are_refused(scores):
+    agent = scoring(scores, np.zeros(3))
+    with pytest.raises(TypeError):
+        agent.decide([1.0, 2.0])
+    assert len(agent.decisions) == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("place", ["scores", "widths"])
+def test_scores_that_are_not_finite_are_refused(bad, place):
+    parts = {"scores": PLAIN.copy(), "widths": np.zeros(3)}
+    parts[place][2] = bad
+    agent = scoring(**parts)
+    with pytest.raises(InvalidContext, match="overflows"):
+        agent.decide([1.0, 2.0])
+    assert len(agent.decisions) == 0
+
+
+class Failing(Centroids):
+    """Cannot learn what is told on a bad day."""
+
+    bad_day = False
+
+    def _learn(self, example, sign=1.0):
+        if self.bad_day:
+            raise RuntimeError("a bad day")
+        super()._learn(example, sign)
+
+
+@pytest.mark.parametrize("before", [(), (0.0,), (1.0,), (None,), (None, 1.0)])
+def test_feedback_that_cannot_be_learned_changes_nothing(before):
+    agent = Failing(arms=ARMS, scaling="none")
+    ids = [agent.decide(x).id for x in contexts(4)]
+    for reward in before:
+        agent.feedback(ids[1], reward)
+    agent.add_arm("another")
+    held = storage.dumps(agent)
+    agent.bad_day = True
+    with pytest.raises(RuntimeError, match="a bad day"):
+        agent.feedback(ids[1], 0.5)
+    agent.bad_day = False
+    if not any(reward is not None for reward in before):  # what was learned and unlearned again is rounded anew
+        assert storage.dumps(agent) == held
+    assert agent.state(ids[1]) == ("pending" if not before else "silent" if before == (None,) else "rewarded")
+
+
+def test_a_fork_of_an_agent_that_replays_decides_by_itself():
+    agent, X = Centroids(arms=ARMS, scaling="none"), contexts(3)
+    recorded = [agent.decide(x) for x in X]
+    again = Centroids(arms=ARMS, scaling="none")
+    with again.replaying(recorded):
+        again.decide(X[0])
+        fork = again.fork()
+        fork.decide(X[2])
+        fork.decide(X[1])
+        again.decide(X[1])
+    assert fork.next_id == 3

@@ -23,7 +23,7 @@ def named(context, features=None, times=2):
         reading = reader.read(context)
         reader.accept(reading)
         names = list(reader.names)
-        found.append({names[column]: value for column, value in zip(*reading.row, strict=True)})
+        found.append({names[column]: value for column, value in zip(*reading[0], strict=True)})
     assert all(entries == found[0] for entries in found)
     return found[0]
 

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taciturn
+from taciturn.agents.table import WIDE, RawRows
+from taciturn.contracts import SparseRow
 from taciturn.features.encode import ContextReader
 from taciturn.features.scale import OUTLIER, Scaler
 from taciturn.kernels import ridge
@@ -146,8 +148,6 @@ def test_renewed_scales_are_those_of_all_rows(seed, magnitude, named, steps):
         assert (np.abs(scaled.values) <= OUTLIER * (1 + 1e-9)).all()
         scaler.observe(bounded)
         raw.append(bounded)
-    from taciturn.agents.table import RawRows
-
     held = RawRows()
     for row in raw:
         held.append(row)
@@ -298,3 +298,24 @@ def test_sums_of_an_agent_of_ones_own_move_with_the_contexts():
     for example in agent._lifecycle.examples():
         expected[example.arm] += example.reward * dense(agent._contexts[example.node], width)
     np.testing.assert_allclose(agent._sums.data, expected, atol=1e-9)
+
+
+def test_a_sample_of_wide_rows_is_read_where_they_are():
+    """Copied they would be the most that a renewal takes; the scale is the same."""
+    rng, changes = np.random.default_rng(0), []
+    rows = [rng.integers(-3, 4, WIDE) * 10.0 ** rng.integers(-5, 6, WIDE) + 0.5 for _ in range(300)]
+    for holds_columns in (False, True):
+        scaler, held = Scaler(), RawRows()
+        scaler.begin(by_position=True, is_number=np.ones(WIDE, np.bool_))
+        scaler.add_columns(np.ones(WIDE, np.bool_))
+        for values in rows:
+            row = SparseRow(np.arange(WIDE, dtype=np.int32), values)
+            scaler.open(scaler.openings(row))
+            scaler.observe(row)
+            held.append(row)
+        if holds_columns:
+            held.hold_columns()
+        assert (held.dense is None) == holds_columns
+        changes.append(scaler.renew(held))
+    np.testing.assert_array_equal(changes[0].slots, changes[1].slots)
+    np.testing.assert_array_equal(changes[0].block.toarray(), changes[1].block.toarray())

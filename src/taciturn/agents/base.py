@@ -111,25 +111,23 @@ class BaseAgent(Displayed, ABC):
         check_choice("scaling", self.scaling, SCALINGS)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit, 0, 1e18)
-        self._rng, self._policy_rng, self._evict_rng = (
-            np.random.default_rng([self.seed, number]) for number in RNG_STREAMS.values()
-        )
+        self._generators = {name: np.random.default_rng([self.seed, number]) for name, number in RNG_STREAMS.items()}
+        self._rng = self._generators["learn"]
         self._set_arms(names)
         self._table = NodeTable(len(names))
         self._contexts = self._table.contexts
         self._intake = Intake(Features.of(self.features), self.scaling, self._table, self._make_room, self._has_room)
-        self._policy = Policy(len(names), self.epsilon, self.temperature, self._policy_rng)
+        self._policy = Policy(len(names), self.epsilon, self.temperature, self._generators["policy"])
         self._lifecycle = Lifecycle(
             self._table,
             self,
-            self._evict_rng,
+            self._generators["evict"],
             learn=self._learn,
             unlearn=self._unlearn,
             impute=self._impute,
             keep=self._keep,
         )
         self._root: Part | None = None
-        self._replay: Replay | None = None
 
     # The hooks.
 
@@ -291,7 +289,7 @@ class BaseAgent(Displayed, ABC):
 
     def features_with(self, x: Context) -> int:
         """How many features there would be with the context `x`; `InvalidContext` where it cannot be read."""
-        return self._intake.read(x).n_features
+        return self._intake.read(x)[1].n_features
 
     def features_with_all(self, X: Any) -> int:
         """How many features there would be with the contexts `X`; `InvalidContext` where one of them cannot be read."""
@@ -331,14 +329,14 @@ class BaseAgent(Displayed, ABC):
             allowed: the arms that can be chosen this time; all that are not retired if None.
             at: the time, in any unit, if `expire_after` is to be counted in it; otherwise decisions are counted.
         """
-        lifecycle = self._lifecycle
-        reading = self._intake.read(x)
+        lifecycle, intake = self._lifecycle, self._intake
+        reading = intake.read(x)
         near = None if neighbors is None else validation.known_ids(neighbors, self._table.next_id)
         selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
         clock = lifecycle.time_at(at) if at is not None or lifecycle.clock is not None else None
-        self._intake.accept(reading)
+        intake.accept(reading)
         lifecycle.clock = clock
-        return self._decide(reading.row, near, selectable)
+        return self._decide(reading[0], near, selectable)
 
     def decide_batch(
         self,
@@ -397,8 +395,8 @@ class BaseAgent(Displayed, ABC):
             self._add_context(node, near)
             scores, widths = scored or self._score(node)
             arm, propensity = self._choose(self._upper_bounds(scores, widths, selectable))
-            if self._replay is not None:
-                arm, recorded = self._replay.next(table.next_id - 1, arm, self._arm_index)
+            if policy.replay is not None:
+                arm, recorded = policy.replay.next(table.next_id - 1, arm, self._arm_index)
                 scores, widths, propensity = recorded.scores, recorded.widths, recorded.propensity
         except BaseException:
             lifecycle.decisions -= 1
@@ -420,7 +418,7 @@ class BaseAgent(Displayed, ABC):
         """The arm to choose by its upper bound (K,), and its probability."""
         policy = self._policy
         arm = argmax_tied(bounds, TIE, policy.times_chosen.data, self.ties == "balance")
-        if arm < 0 and self._replay is None:
+        if arm < 0 and policy.replay is None:
             raise InvalidContext("the context overflows: an arm was scored NaN or infinite")
         return (arm, 1.0) if policy.deterministic or arm < 0 else policy.sample(bounds, arm)
 
@@ -430,13 +428,13 @@ class BaseAgent(Displayed, ABC):
 
         What was once answered stays, whatever the scores of today say; the agent's randomness is used as it was then.
         """
-        if self._replay is not None:
+        if self._policy.replay is not None:
             raise TaciturnError("this agent is replaying already; end that block first")
-        self._replay = Replay(recorded)
+        self._policy.replay = Replay(recorded)
         try:
-            yield self._replay
+            yield self._policy.replay
         finally:
-            self._replay = None
+            self._policy.replay = None
 
     def _upper_bounds(self, scores: Any, widths: Any, selectable: NDArray[np.bool_] | None) -> NDArray[np.float64]:
         """``scores + widths`` (K,), −∞ for arms that cannot be chosen."""
@@ -507,11 +505,12 @@ class BaseAgent(Displayed, ABC):
 
         It may come late, and it may come again: the same once more changes nothing, another one corrects it.
         """
-        node = self._lifecycle.find(id)
+        lifecycle = self._lifecycle
+        node = lifecycle.find(id)
         value = validation.reward_of(reward)
-        if self._table.state.data[node] == LABELLED:
+        if self._table.state.data.item(node) == LABELLED:
             raise AlreadyAnswered(f"decision {id} is a labelled row of warm_start; its arm is known")
-        self._lifecycle.set_feedback(node, value)
+        lifecycle.set_feedback(node, value)
 
     def withdraw(self, id: int) -> None:
         """The decision `id` was never shown: evict its context and unlearn all that was learned of it.
@@ -600,11 +599,12 @@ class BaseAgent(Displayed, ABC):
 
     def _make_room(self, n_features: int, rows: list[SparseRow]) -> None:
         """Make the state, or extend it by features, before rows arrive; where memory is short nothing has changed."""
-        before, n_arms = self._contexts.n_features, len(self._arm_names)
+        before = self._contexts.n_features
         if n_features <= before:
             if memory.is_check_due(self._table.next_id, len(rows)):
-                self._check_memory(n_arms, n_features, rows, grows=False)
+                self._check_memory(len(self._arm_names), n_features, rows, grows=False)
             return
+        n_arms = len(self._arm_names)
         self._check_memory(n_arms, n_features, rows, grows=True)
         self._contexts.n_features = n_features
         try:
@@ -620,7 +620,7 @@ class BaseAgent(Displayed, ABC):
 
         Where arms or features are added (`grows`): with `max_nodes` contexts, or while what is held is copied.
         """
-        if self._replay is not None:  # it was checked when the decision was first made
+        if self._policy.replay is not None:  # it was checked when the decision was first made
             return
         limit = machine_memory() if self.memory_limit is None else self.memory_limit
         n_nodes, needed = self._needed_memory(n_arms, n_features, rows, grows=grows)
@@ -680,11 +680,8 @@ class BaseAgent(Displayed, ABC):
         """Restart all randomness from another seed."""
         check_number("seed", seed, 0, LARGEST_SEED, whole=True)
         self.seed = seed
-        for name, generator in self._generators().items():
+        for name, generator in self._generators.items():
             generator.bit_generator.state = np.random.default_rng([seed, RNG_STREAMS[name]]).bit_generator.state
-
-    def _generators(self) -> dict[str, np.random.Generator]:
-        return dict(zip(RNG_STREAMS, (self._rng, self._policy_rng, self._evict_rng), strict=True))
 
     def state_dict(self) -> dict[str, Any]:
         """All that a file holds of an agent; arrays are live, so copy what you keep. The keys are the file format."""
@@ -696,7 +693,7 @@ class BaseAgent(Displayed, ABC):
             "table": {"next_id": table.next_id, "columns": table.state_dict()},
             "lifecycle": self._lifecycle.state_dict(),
             "policy": self._policy.state_dict(),
-            "random": {name: generator.bit_generator.state for name, generator in self._generators().items()},
+            "random": {name: generator.bit_generator.state for name, generator in self._generators.items()},
             "deferred": parts.deferred,
             "parts": parts.state_dict() if self.n_features else {},
         }
@@ -727,7 +724,7 @@ class BaseAgent(Displayed, ABC):
         table.check()
         self._policy.load_state_dict(state["policy"], *sizes)
         self._lifecycle.load_state_dict(state["lifecycle"], *sizes)
-        for name, generator in self._generators().items():
+        for name, generator in self._generators.items():
             generator.bit_generator.state = state["random"][name]
         check_choice("deferred", state["deferred"], (True, False))
         self.defer_training(on=state["deferred"])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import require
 from taciturn.agents.table import NodeTable, RawRows
@@ -60,7 +61,10 @@ class Intake:
     def read(self, context: Any) -> Reading:
         """Read one context; nothing has changed."""
         reading = self.reader.read(context)
-        return reading if self._norm is None else reading._replace(row=self._at_unit_norm(reading.row))
+        if self._norm is None:
+            return reading
+        row, news = reading
+        return self._at_unit_norm(row), news
 
     def read_all(self, contexts: Any) -> tuple[list[SparseRow], ContextReader]:
         """Read a batch; nothing has changed but in the reader that is returned."""
@@ -68,25 +72,33 @@ class Intake:
         return rows if self._norm is None else [self._at_unit_norm(row) for row in rows], reader
 
     def _at_unit_norm(self, row: SparseRow) -> SparseRow:
-        if not len(row.values):
+        """The row divided by its norm; itself where that is 1, as of a data set that was scaled, or 0."""
+        size = np.abs(row.values)
+        if abs(self._norm_of(size) - 1.0) < UNIT_TOLERANCE:
             return row
-        values = row.values / (np.abs(row.values).max() or 1.0)  # squares and sums of any numbers are finite now
-        norm = np.abs(values).sum() if self._norm == "l1" else np.sqrt((values**2).sum())
-        given = norm * np.abs(row.values).max()
-        return row if norm == 0 or abs(given - 1.0) < UNIT_TOLERANCE else SparseRow(row.columns, values / norm)
+        largest = size.max(initial=0.0)
+        if largest == 0:
+            return row
+        values = row.values / largest  # so that squares of the smallest numbers are not lost
+        return SparseRow(row.columns, values / self._norm_of(np.abs(values)))
+
+    def _norm_of(self, size: NDArray[np.float64]) -> float:
+        """The norm of a row by the size of its values."""
+        return float(size.sum() if self._norm == "l1" else np.sqrt((size**2).sum()))
 
     # Taking in.
 
     def accept(self, reading: Reading) -> None:
         """Get ready for a context that was read."""
-        scaler, rows = self.scaler, [reading.row]
+        row, news = reading
+        scaler, rows = self.scaler, [row]
         if scaler is None:
-            self._make_room(reading.n_features, rows)
-        elif scaler.n_columns and not reading.new_names:  # as nearly always
+            self._make_room(news.n_features, rows)
+        elif scaler.n_columns and not news.new_names:  # as nearly always
             self._widen(scaler, 0, rows)
         else:
-            new = list(reading.new_names.values())
-            self._prepare(scaler, reading.n_features, reading.n_inputs is not None, new, rows)
+            new = list(news.new_names.values())
+            self._prepare(scaler, news.n_features, news.n_inputs is not None, new, rows)
         self.reader.accept(reading)
 
     def accept_all(self, rows: list[SparseRow], reader: ContextReader) -> None:

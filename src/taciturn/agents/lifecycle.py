@@ -136,8 +136,9 @@ class Lifecycle(Part):
 
     def find(self, id: object) -> int:
         """The node of an id."""
-        known = known_id(id, self._table.next_id)
-        node = self._table.find(known)
+        table = self._table
+        known = known_id(id, table.next_id)
+        node = table.find(known)
         if node < 0:
             limit = self._settings.max_nodes
             older = "" if limit is None else f", or more than max_nodes={limit} ago"
@@ -162,27 +163,36 @@ class Lifecycle(Part):
 
     def set_feedback(self, node: int, reward: float | None) -> None:
         """Learn the feedback of a decision in place of what was learned before; if that fails nothing has changed."""
-        table, before = self._table, int(self._table.state.data[node])
-        state = SILENT if reward is None else REWARDED
-        known, n_arms = float(table.value.data[node]), int(table.n_arms_known.data[node])
-        if before == state and (reward is None or known == reward):
+        if self._table.state.data.item(node) == PENDING:
+            self._settle(node, reward)
+        else:
+            self._correct(node, reward)
+
+    def _settle(self, node: int, reward: float | None) -> None:
+        """Learn the feedback of a pending decision."""
+        value = self._imputed_value(node) if reward is None else reward
+        if value is not None:
+            self.apply(node, value, imputed=reward is None)
+        self._table.state.data[node] = SILENT if reward is None else REWARDED
+
+    def _correct(self, node: int, reward: float | None) -> None:
+        """Learn the feedback of a decision in place of what was learned before."""
+        table = self._table
+        before, known = table.state.data.item(node), table.value.data.item(node)
+        is_known = reward is None if before == SILENT else reward == known
+        if is_known:
             return
-        if before != PENDING:
-            self.revert(node)
+        n_arms = table.n_arms_known.data.item(node)
+        self.revert(node)
         try:
-            value = self._imputed_value(node) if reward is None else reward
-            if value is not None:
-                self.apply(node, value, imputed=reward is None)
+            self._settle(node, reward)
         except BaseException:
-            if before != PENDING:
-                if not np.isnan(known):
-                    self.apply(node, known, imputed=before == SILENT, n_arms=n_arms)
-                table.state.data[node] = before
+            if not np.isnan(known):
+                self.apply(node, known, imputed=before == SILENT, n_arms=n_arms)
+            table.state.data[node] = before
             raise
-        table.state.data[node] = state
-        if before != PENDING:
-            imputed = known if before == SILENT else np.nan
-            self.stats.record(corrected=before == REWARDED, late=before == SILENT, imputed=imputed, reward=reward)
+        imputed = known if before == SILENT else np.nan
+        self.stats.record(corrected=before == REWARDED, late=before == SILENT, imputed=imputed, reward=reward)
 
     def _imputed_value(self, node: int) -> float | None:
         """What to learn from silence at a context; None for nothing."""
@@ -197,8 +207,13 @@ class Lifecycle(Part):
     def apply(self, node: int, value: float, *, imputed: bool, n_arms: int | None = None) -> None:
         """Learn a value for a decision, which labels the first `n_arms` arms at most; by default all there are."""
         table = self._table
+        before = table.n_arms_known.data.item(node)
         table.n_arms_known.data[node] = table.n_arms if n_arms is None else n_arms
-        self._learn(self.example(node, value, imputed=imputed))
+        try:
+            self._learn(self.example(node, value, imputed=imputed))
+        except BaseException:
+            table.n_arms_known.data[node] = before
+            raise
         table.value.data[node] = value
 
     def revert(self, node: int) -> None:
@@ -216,8 +231,8 @@ class Lifecycle(Part):
 
     def example(self, node: int, reward: float, *, imputed: bool) -> Example:
         """What a reward says about the arms that there were when it was learned."""
-        arm = int(self._table.arm.data[node])
-        n_arms = int(self._table.n_arms_known.data[node])
+        table = self._table
+        arm, n_arms = table.arm.data.item(node), table.n_arms_known.data.item(node)
         targets = np.zeros(n_arms)
         targets[arm] = reward
         if reward == 1 and not imputed and (self._settings.one_right_arm or self.full_feedback):

@@ -1,11 +1,14 @@
 """Which arms can be chosen, how often each was (ties go to the least chosen), and random choices with propensities."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import MAX_COUNT, Part, in_range, require
+
+if TYPE_CHECKING:
+    from taciturn.agents.replay import Replay
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -18,6 +21,7 @@ class Policy(Part):
         super().__init__()
         self.epsilon, self.temperature, self._rng = epsilon, temperature, rng
         self.deterministic = epsilon == 0 and temperature == 0
+        self.replay: Replay | None = None  # decisions that were made before, while they are made again
         self.times_chosen = self.array("times_chosen", np.int64, "arm")
         self._active = self.array("active", np.bool_, "arm")
         self.allocate(n_arms, 0)

@@ -17,6 +17,9 @@ class Replay:
         self._recorded = deque(recorded)
         self.differing = 0
 
+    def __deepcopy__(self, _: object) -> None:
+        """Nothing: a copy of an agent decides by itself."""
+
     def next(self, id: int, arm: int, arms: Mapping[Arm, int]) -> tuple[int, Decision]:
         """The recorded decision with this id, and the index of its arm; `arm` is what would be chosen today."""
         if not self._recorded or self._recorded[0].id != id or self._recorded[0].arm not in arms:

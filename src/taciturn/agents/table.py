@@ -39,6 +39,8 @@ PIECE = 2**17
 
 PENDING, REWARDED, SILENT, LABELLED = range(4)  # codes of `STATES`
 
+NO_ENTRIES = SparseRow(np.zeros(0, np.int32), np.zeros(0))
+
 
 def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     """The array itself if it has `length` rows, else a copy with spare ones, with `fill` in the new rows."""
@@ -213,6 +215,9 @@ class RowStore(Part):
     Nothing that is computed depends on it.
     """
 
+    at_unit_length = False
+    """Whether all rows are of length 1 or 0."""
+
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
@@ -221,12 +226,23 @@ class RowStore(Part):
         self._width = 0  # of rows whose columns are not held
         self._indptr = np.zeros(16, np.int64)
         self._entries: tuple[NDArray[Any], ...] = (np.zeros(256, np.int32), np.zeros(256))  # columns and values
+        self._last, self._last_row = -1, NO_ENTRIES  # the row that came last: it is read next, as a rule
 
     def append(self, row: SparseRow) -> int:
         """Add a row at the end and return its number."""
         if self._width or (self.count == 0 and self.spare_columns):
             self._fit_columns(len(row.columns), is_full=_is_full(row))
-        return self._append(*(row if not self._width else row[1:]))
+        if self._width:
+            self._append(row.values)
+            return self.count - 1
+        entries = self._next_entries(len(row.columns))
+        all_columns, all_values = self._entries
+        columns, values = all_columns[entries], all_values[entries]
+        columns[...] = row.columns
+        values[...] = row.values
+        self._last_row = SparseRow(columns, values)
+        self._last = node = self.count - 1
+        return node
 
     def _fit_columns(self, width: int, *, is_full: bool) -> None:
         """Hold columns, or no longer, as is right with rows of such a width that come."""
@@ -245,20 +261,24 @@ class RowStore(Part):
             columns = self.columns.copy()
             self._width, self._entries = 0, (columns, self._values)
 
-    def _append(self, *parts: NDArray[Any]) -> int:
+    def _append(self, *parts: NDArray[Any]) -> None:
         """Add a row with such entries."""
+        entries = self._next_entries(len(parts[0]))
+        for array, part in zip(self._entries, parts, strict=True):
+            array[entries] = part
+
+    def _next_entries(self, size: int) -> slice:
+        """Where the entries of a row more are, which there is room for now."""
         count = self.count
         start = self._indptr.item(count)
-        stop = start + len(parts[0])
+        stop = start + size
         if stop > len(self._entries[0]) or stop > len(self._entries[-1]):
             self._make_room(stop)
         if count + 2 > len(self._indptr):
             self._indptr = grown(self._indptr, count + 2, 0)
-        for array, part in zip(self._entries, parts, strict=True):
-            array[start:stop] = part
         self._indptr[count + 1] = stop
         self.count = count + 1
-        return count
+        return slice(start, stop)
 
     def extend(self, rows: CSR) -> None:
         """Add rows at the end."""
@@ -274,15 +294,21 @@ class RowStore(Part):
             array[first : ends[-1]] = part
         self.count = count
 
+    def _forget_last(self) -> None:
+        """Rows move: the last one is read anew, and a view of it keeps no array of before."""
+        self._last, self._last_row = -1, NO_ENTRIES
+
     def clear(self) -> None:
         """Drop all rows; others will take their place in memory."""
         self.count = 0
+        self._forget_last()
         self._indptr[0] = 0
 
     def _make_room(self, stop: int) -> None:
         """Have room for entries up to `stop`; arrays grow one after the other, so that one at a time is held twice."""
         for at, array in enumerate(self._entries):
             if stop > len(array):
+                self._forget_last()
                 longer = in_pages(with_spare(2 * stop if array.nbytes >= LARGE else stop), array.dtype)
                 used = int(self._indptr[self.count])
                 longer[:used] = array[:used]
@@ -311,6 +337,8 @@ class RowStore(Part):
 
     def __getitem__(self, node: int) -> SparseRow:
         """One row, as a view."""
+        if node == self._last:
+            return self._last_row
         entries = slice(self._indptr.item(node), self._indptr.item(node + 1))  # by numbers of Python: half the time
         columns = columns_of_full(self._width) if self._width else self.columns[entries]
         return SparseRow(columns, self._values[entries])
@@ -389,6 +417,7 @@ class RowStore(Part):
         for array in self._entries:
             array[start : start + size] = array[entries]
         self.count = len(nodes)
+        self._forget_last()
         if cut.moves_up:
             self._entries = tuple(array[start:] for array in self._entries)
             self._indptr = indptr[cut.dropped :]
@@ -432,6 +461,7 @@ class RowStore(Part):
     def replace(self, rows: CSR) -> None:
         """Take other rows in place of all there are."""
         self.count, self._width = len(rows.indptr) - 1, 0
+        self._forget_last()
         self._indptr, *entries = rows
         self._entries = tuple(entries)
         self._spare_columns()

@@ -139,6 +139,8 @@ def _sparse_row(matrix: Any) -> Any:
     if matrix.ndim == 2 and matrix.shape[0] != 1:
         raise InvalidContext(f"one context is one row; this sparse matrix has {matrix.shape[0]}")
     matrix = matrix if matrix.format == "csr" else matrix.tocsr()
+    if len(matrix.indptr) < 2:
+        raise InvalidContext("the sparse context is broken: it has no row")
     if not len(matrix.indices) == len(matrix.data) == matrix.indptr[-1]:  # there is room for more behind its entries
         try:
             matrix = matrix.copy()

@@ -11,7 +11,7 @@ from taciturn.contracts import SparseRow
 from taciturn.errors import InvalidContext
 from taciturn.features.containers import all_contexts, one_context
 from taciturn.features.embed import Embedder, embedder
-from taciturn.features.named import NamedReading, Reading, needed
+from taciturn.features.named import NamedReading, Reading, by_position, needed
 from taciturn.features.schema import (
     KINDS,
     Features,
@@ -25,9 +25,6 @@ MAX_FEATURES = np.iinfo(np.int32).max
 SPARSE_ROWS = (sp.csr_matrix, sp.csr_array)
 
 INT32, FLOAT64 = np.dtype(np.int32), np.dtype(np.float64)  # which compare in a tenth of the time of the types
-
-NOTHING_NEW: dict[Any, Any] = {}
-"""Of a context by position; nobody writes to it."""
 
 
 class ContextReader:
@@ -70,9 +67,8 @@ class ContextReader:
 
     def read(self, context: Any) -> Reading:
         """Read one context, without remembering anything yet."""
-        if self.n_inputs is not None and type(context) in SPARSE_ROWS and self._is_sound(context):
-            row = SparseRow(context.indices, context.data)
-            return Reading(row, self.n_inputs, NOTHING_NEW, NOTHING_NEW, (), self.n_inputs)
+        if self.n_inputs is not None and type(context) in SPARSE_ROWS and self._is_sound(context, self.n_inputs):
+            return SparseRow(context.indices, context.data), by_position(self.n_inputs)
         given: Any = context if type(context) is dict else one_context(context)
         if type(context) in (list, tuple) and isinstance(given, Mapping) and self.kinds and "0" not in self.kinds:
             raise InvalidContext("this agent's features have names; give the context as {feature: value}")
@@ -85,16 +81,16 @@ class ContextReader:
         row = SparseRow(columns, self._checked(columns, values, n_inputs))
         if self.n_inputs is not None and n_inputs != self.n_inputs:
             raise InvalidContext(f"the context has {n_inputs} features; this agent's contexts have {self.n_inputs}")
-        return Reading(row, n_inputs, {}, {}, (), n_inputs)
+        return row, by_position(n_inputs)
 
-    def _is_sound(self, row: Any) -> bool:
+    def _is_sound(self, row: Any, n_inputs: int) -> bool:
         """Whether a sparse matrix is a row as all others were, which needs no more checks."""
-        columns, values, wanted = row.indices, row.data, self.n_inputs or 0
-        if row.shape != (1, wanted) or not len(columns) == len(values) == row.indptr[-1]:
+        columns, values, ends = row.indices, row.data, row.indptr
+        if row.shape != (1, n_inputs) or len(ends) != 2 or not len(columns) == len(values) == ends.item(1):
             return False
         if columns.dtype != INT32 or values.dtype != FLOAT64:
             return False
-        return is_sound_row(columns, values, wanted, self.largest, self.scaled)
+        return is_sound_row(columns, values, n_inputs, self.largest, self.scaled)
 
     def _by_position(self, array: Any) -> Mapping[Hashable, Any]:
         """A row of numbers for contexts that began as a list with words in it."""
@@ -105,18 +101,19 @@ class ContextReader:
 
     def accept(self, reading: Reading) -> None:
         """Remember what a reading settles: the number of features, or their names and kinds."""
-        if reading.n_inputs is not None:
-            self.n_inputs = reading.n_inputs
+        _, news = reading
+        if news.n_inputs is not None:
+            self.n_inputs = news.n_inputs
             return
         self.names = {} if self.names is None else self.names
-        for name, is_number in reading.new_names.items():
+        for name, is_number in news.new_names.items():
             self.names[name] = len(self.names)
             self.is_number.append(is_number)
             self.frequency.append(0)
-        self.kinds |= reading.new_kinds
-        for column in reading.terms:
+        self.kinds |= news.new_kinds
+        for column in news.terms:
             self.frequency[column] += 1
-        self.n_texts += bool(reading.terms)
+        self.n_texts += bool(news.terms)
 
     def read_all(self, contexts: Any) -> tuple[list[SparseRow], "ContextReader"]:
         """Read the rows of a batch, and return them with the reader that has accepted them."""
@@ -129,7 +126,7 @@ class ContextReader:
             except InvalidContext as error:
                 raise InvalidContext(f"row {i}: {error}", feature=error.feature, row=i) from None
             reader.accept(reading)
-            rows.append(reading.row)
+            rows.append(reading[0])
         if not rows:
             raise InvalidContext("there are no contexts")
         return rows, reader

@@ -4,6 +4,7 @@ import datetime as dt
 import math
 import zlib
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,15 +46,24 @@ PLAIN = (str, Real, np.bool_, np.number, dt.date)
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-class Reading(NamedTuple):
-    """A context as read: its row, the number of columns with it, and what it is the first to have."""
+class News(NamedTuple):
+    """What a context settles: the number of columns with it, and what it is the first to have."""
 
-    row: SparseRow
     n_features: int
     new_names: dict[Hashable, bool]  # features, and whether each is a number
     new_kinds: dict[Hashable, str]  # of columns of the context
     terms: tuple[int, ...]  # the columns of words in its texts
     n_inputs: int | None  # the length of a context without names
+
+
+Reading = tuple[SparseRow, News]
+"""A context as read: its row, and what it settles."""
+
+
+@lru_cache(maxsize=16)
+def by_position(n_inputs: int) -> News:
+    """Of a context without names: its length, and nothing else. It is shared, so nobody writes to it."""
+    return News(n_inputs, {}, {}, (), n_inputs)
 
 
 class NamedReading:
@@ -80,7 +90,7 @@ class NamedReading:
         values = [self._entries[column] for column in columns]
         row = SparseRow(np.array(columns, np.int32), np.array(values, float))
         n_features = len(self._names) + len(self._new_names)
-        return Reading(row, n_features, self._new_names, self._new_kinds, tuple(self._terms), None)
+        return row, News(n_features, self._new_names, self._new_kinds, tuple(self._terms), None)
 
     def _read_items(self, context: Mapping[Hashable, Any], prefix: str, depth: int) -> None:
         """Read the values of a mapping; those of a nested one as `outer.inner`."""

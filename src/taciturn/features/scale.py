@@ -68,6 +68,10 @@ class HeldRows(Protocol):
 
     count: int
 
+    @property
+    def dense(self) -> NDArray[np.float64] | None:
+        """All of them (T, W), where that takes no copy; else None."""
+
     def some(self, nodes: NDArray[np.int64]) -> CSR:
         """Those at some places."""
 
@@ -347,8 +351,10 @@ class Scaler:
         return middles
 
     def _sample(self, held: HeldRows) -> Any:
-        """Up to `SAMPLE` rows: as an array where they have all columns, else by column."""
+        """Up to `SAMPLE` rows: as an array where they have all columns, else by column; or which of an array."""
         rows = np.unique(np.linspace(0, held.count - 1, min(held.count, SAMPLE)).astype(np.int64))
+        if held.dense is not None and held.dense.shape[1] == self.n_columns:
+            return held.dense, rows
         indptr, columns, values = held.some(rows)
         shape = len(rows), self.n_columns
         if len(values) == len(rows) * self.n_columns:
@@ -357,6 +363,9 @@ class Scaler:
 
     def _values_of(self, columns: NDArray[np.int64], sample: Any) -> NDArray[np.float64]:
         """The values of some columns (rows, columns); NaN where one is missing."""
+        if isinstance(sample, tuple):  # of wide rows a copy would be large
+            rows_of_all, rows = sample
+            return np.asarray(rows_of_all[rows[:, None], columns])
         if isinstance(sample, np.ndarray):
             return np.ascontiguousarray(sample[:, columns])
         starts, stops = sample.indptr[columns], sample.indptr[columns + 1]

@@ -313,7 +313,7 @@ def _expanded(adjacency: CSR, rows: Mask) -> Mask:
 def _kept_inputs(contexts: CSR, rows: Mask, dropout: float, key: np.uint64, work: Workspace) -> CSR:
     """Return X (T, D) after dropout in ``rows``, in the dtype of the weights; columns and values are in ``work``."""
     indptr = np.empty(len(rows) + 1, np.int64)
-    bits = np.empty(int(np.diff(contexts.indptr).max(initial=0)) // 4 + 1, np.uint64)
+    bits = np.empty(len(work.grad1) // 4 + 1, np.uint64)  # no row has more than D entries
     _dropout(*contexts, rows, dropout, key, bits, bits.view(np.uint16), indptr, work.columns, work.values)
     return CSR(indptr, work.columns, work.values)
 

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
 
 BLOCK = 64
-"""How many changes wait before they are folded; a multiple of 4, which is how many `_fold` takes at a time."""
+"""How many changes wait before they are folded; an even number, since `_fold` takes two at a time."""
 
 DENSE = 2
 """A context with more than one in this many of all columns is for `dense_scores`: with its zeros it is faster."""
@@ -210,22 +210,23 @@ def fit(state: RidgeState, arms: Ints, pieces: Iterable[tuple[Floats, Floats, ND
     state.folds[arms] = 1
 
 
-def is_dense(state: RidgeState, columns: Columns) -> bool:
-    """Whether a context is scored by `dense_scores`: one with many entries, or of few columns."""
-    width = state.theta.shape[1]
-    return bool(width <= FEW or DENSE * len(columns) > width)
+def is_dense(size: int, width: int) -> bool:
+    """Whether contexts with so many entries, over so many columns, are scored by `dense_scores`."""
+    return width <= FEW or DENSE * size > width
 
 
 def scores(state: RidgeState, columns: Columns, values: Floats, alpha: float = 1.0) -> tuple[Floats, Floats]:
     """``θ_kᵀx`` (K,) and ``α√(xᵀA_k⁻¹x)`` (K,) of one context; a dense one takes the way of a batch, to round alike."""
-    if not is_dense(state, columns):
-        means, widths = np.empty(len(state.theta)), np.empty(len(state.theta))
-        _sparse_scores(*state, columns, values, float(alpha), means, widths)
-        return means, widths
-    context = np.zeros((1, state.theta.shape[1]))
-    context[0, columns] = values
-    means, widths = dense_scores(state, context, alpha)
-    return means[0], widths[0]
+    arms, width = state.theta.shape
+    if is_dense(len(columns), width):
+        context = np.zeros((1, width))
+        context[0, columns] = values
+        of_rows = dense_scores(state, context, alpha)
+        return of_rows[0][0], of_rows[1][0]
+    means, widths = np.empty(arms), np.empty(arms)
+    given = columns, values, float(alpha), means, widths
+    _sparse_scores(*(state + given))  # a sum of tuples takes half the time of a list with what is unpacked
+    return means, widths
 
 
 def dense_scores(state: RidgeState, contexts: Floats, alpha: float = 1.0) -> tuple[Floats, Floats]:
@@ -322,7 +323,8 @@ def _fold(inverse: Floats, pending: Floats, gains: Floats) -> None:
     """``inverse −= Σ_j gains[j] · pending[j] pending[j]ᵀ`` for one arm's full block; lower half, then mirrored.
 
     Only rows and columns that a pending update has entries in are touched: sparse contexts reach few, and the system
-    gives out memory for the others when they are first written.
+    gives out memory for the others when they are first written. Four rows are made at a time, from the same updates;
+    what they get beyond the diagonal is not kept.
     """
     used = np.empty(inverse.shape[0], np.int64)
     count = 0
@@ -332,24 +334,31 @@ def _fold(inverse: Floats, pending: Floats, gains: Floats) -> None:
                 used[count] = c
                 count += 1
                 break
-    packed, row = np.empty((BLOCK, count)), np.empty(count)
+    packed, rows = np.zeros((BLOCK, count + 4)), np.zeros((4, count + 4))
     for j in range(BLOCK):
         for c in range(count):
             packed[j, c] = pending[j, used[c]]
-    for i in range(count):
-        for c in range(i + 1):
-            row[c] = inverse[used[i], used[c]]
-        for j in range(0, BLOCK, 4):
-            a0 = gains[j] * packed[j, i]
-            a1 = gains[j + 1] * packed[j + 1, i]
-            a2 = gains[j + 2] * packed[j + 2, i]
-            a3 = gains[j + 3] * packed[j + 3, i]
-            if a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0:
-                continue
+    for top in range(0, count, 4):
+        stop = min(top + 4, count)
+        for i in range(top, stop):
             for c in range(i + 1):
-                row[c] -= a0 * packed[j, c] + a1 * packed[j + 1, c] + a2 * packed[j + 2, c] + a3 * packed[j + 3, c]
-        for c in range(i + 1):
-            inverse[used[i], used[c]] = row[c]
+                rows[i - top, c] = inverse[used[i], used[c]]
+        for j in range(0, BLOCK, 2):
+            a0, b0 = gains[j] * packed[j, top], gains[j + 1] * packed[j + 1, top]
+            a1, b1 = gains[j] * packed[j, top + 1], gains[j + 1] * packed[j + 1, top + 1]
+            a2, b2 = gains[j] * packed[j, top + 2], gains[j + 1] * packed[j + 1, top + 2]
+            a3, b3 = gains[j] * packed[j, top + 3], gains[j + 1] * packed[j + 1, top + 3]
+            if a0 == b0 == a1 == b1 == a2 == b2 == a3 == b3 == 0.0:
+                continue
+            for c in range(stop):
+                p, q = packed[j, c], packed[j + 1, c]
+                rows[0, c] -= a0 * p + b0 * q
+                rows[1, c] -= a1 * p + b1 * q
+                rows[2, c] -= a2 * p + b2 * q
+                rows[3, c] -= a3 * p + b3 * q
+        for i in range(top, stop):
+            for c in range(i + 1):
+                inverse[used[i], used[c]] = rows[i - top, c]
     tile = 32
     for top in range(0, count, tile):
         for left in range(0, top + 1, tile):
@@ -362,8 +371,8 @@ def update(
     state: RidgeState, columns: Columns, values: Floats, targets: Floats, mask: NDArray[np.bool_], weight: float
 ) -> None:
     """``A_k += w x xᵀ`` and ``b_k += β_k x`` for the arms of a mask (≤ K), with their targets ``β``; in place."""
-    v = np.empty(state.theta.shape[1])
-    if _update(*state, columns, values, targets, mask, float(weight), v):
+    given = columns, values, targets, mask, float(weight)
+    if _update(*(state + given)):  # as in `scores`
         _fold_full(state)
 
 
@@ -381,14 +390,14 @@ def _update(
     targets: Floats,
     mask: NDArray[np.bool_],
     weight: float,
-    v: Floats,
 ) -> bool:
-    """As `update`, but for blocks that are full now; return whether there are any. `v` (D,) is room for ``A_k⁻¹x``."""
-    full, size, width = False, columns.shape[0], v.shape[0]
+    """As `update`, but for blocks that are full now; return whether there are any."""
+    full, size, width = False, columns.shape[0], theta.shape[1]
     for k in range(mask.shape[0]):
         if not mask[k]:
             continue
         slot = counts[k]
+        v = pending[k, slot]  # becomes A_k⁻¹x
         for c in range(width):
             v[c] = 0.0
         for a in range(size):
@@ -419,7 +428,6 @@ def _update(
         step = shrink * (targets[k] - weight * mean)
         for c in range(width):
             theta[k, c] += step * v[c]
-            pending[k, slot, c] = v[c]
         gains[k, slot] = weight * shrink
         counts[k] = slot + 1
         full |= slot + 1 == BLOCK

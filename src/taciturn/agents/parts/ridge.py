@@ -74,17 +74,19 @@ class ArmRidge(Part):
 
     def scores(self, row: SparseRow, alpha: float, *, normalize_theta: bool = False) -> Scores:
         """``μ_k = θ_kᵀx`` and ``σ_k = α √(xᵀA_k⁻¹x)`` for all arms (K,)."""
-        means, widths = ridge.scores(self.state, *(row if self._max_width is None else self._folded(row)), alpha)
+        columns, values = row if self._max_width is None else self._folded(row)
+        means, widths = ridge.scores(self.state, columns, values, alpha)
         return means / self._lengths() if normalize_theta else means, widths
 
     def scores_batch(self, rows: list[SparseRow], alpha: float, *, normalize_theta: bool = False) -> list[Scores]:
         """The same for many contexts, bit for bit."""
-        if not all(ridge.is_dense(self.state, row.columns) for row in rows):
+        width = self.state.theta.shape[1]
+        if not all(ridge.is_dense(len(row.columns), width) for row in rows):
             return [self.scores(row, alpha, normalize_theta=normalize_theta) for row in rows]
         scored: list[Scores] = []
         for first in range(0, len(rows), BATCH_PIECE):
             piece = rows[first : first + BATCH_PIECE]
-            contexts = np.zeros((len(piece), self.state.theta.shape[1]))
+            contexts = np.zeros((len(piece), width))
             for context, row in zip(contexts, piece, strict=True):
                 context[row.columns] = row.values
             means, widths = ridge.dense_scores(self.state, contexts, alpha)
@@ -104,7 +106,9 @@ class ArmRidge(Part):
             self._update(example, example.mask)
 
     def _update(self, example: Example, mask: NDArray[np.bool_]) -> None:
-        ridge.update(self.state, *self._folded(self._contexts[example.node]), example.targets, mask, 1.0)
+        row = self._contexts[example.node]
+        columns, values = row if self._max_width is None else self._folded(row)
+        ridge.update(self.state, columns, values, example.targets, mask, 1.0)
 
     def unlearn(self, example: Example) -> None:
         """``A_k −= xxᵀ, b_k −= targets_k · x``; where that is not safe, learn an arm's other examples afresh."""
