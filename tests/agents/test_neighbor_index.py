@@ -5,14 +5,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taciturn.agents.parts import graph as graph_module
 from taciturn.agents.parts import neighbor_index as module
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.neighbor_lists import NeighborLists
+from taciturn.agents.parts.unit_rows import UnitRows
 from taciturn.agents.table import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
+from taciturn.kernels.search import BOUNDS, MET, SCALE, UNKNOWN, _between_codes, marks_of
 
 K, COUNT = 5, 2400
 
@@ -58,41 +62,50 @@ def searches_early(monkeypatch):
 
 
 class Held:
-    """A graph beside its rows."""
+    """A graph beside its rows, which are brought to unit length if `unit` is set."""
 
-    def __init__(self, n_features):
-        self.store = RowStore()
+    def __init__(self, n_features, *, unit=False):
+        self.store = self.rows = RowStore()
         self.store.n_features = n_features
-        self.graph = NodeGraph(self.store, K)
+        if unit:
+            self.rows = UnitRows(self.store)
+            self.rows.allocate(2, n_features)
+        self.graph = NodeGraph(self.rows, K)
 
     def add(self, rows):
         for row in rows:
             columns = np.flatnonzero(row).astype(np.int32)
             node = self.store.append(SparseRow(columns, row[columns]))
+            if self.rows is not self.store:
+                self.rows.add(node)
             self.graph.add(node, None)
 
     def keep(self, kept):
         self.store.keep(kept)
+        if self.rows is not self.store:
+            self.rows.keep(kept)
         self.graph.keep(kept)
 
     def move(self, factors):
         rows = self.store.rows
         self.store.replace(rows._replace(values=rows.values * factors[rows.columns]))
-        columns = np.arange(self.store.n_features)
-        self.graph.rescale(Change(columns, np.diag(factors)))
+        change = Change(np.arange(self.store.n_features), np.diag(factors))
+        self.rows.rescale(change)
+        self.graph.rescale(change)
 
     def reloaded(self):
         """A graph from the file of this one, over the same rows."""
-        other = Held(self.store.n_features)
-        other.store = RowStore()
-        other.store.load_state_dict(deepcopy(self.store.state_dict()), 2, self.store.n_features, self.store.count)
-        other.graph = NodeGraph(other.store, K)
-        other.graph.load_state_dict(deepcopy(self.graph.state_dict()), 2, self.store.n_features, self.store.count)
+        sizes = 2, self.store.n_features, self.store.count
+        other = Held(self.store.n_features, unit=self.rows is not self.store)
+        other.store.load_state_dict(deepcopy(self.store.state_dict()), *sizes)
+        if other.rows is not other.store:
+            other.rows.load_state_dict({}, *sizes)
+        other.graph.load_state_dict(deepcopy(self.graph.state_dict()), *sizes)
         return other
 
     @property
     def dense(self):
-        rows = self.store.rows
+        rows = self.rows.rows
         X = np.zeros((self.store.count, self.store.n_features))
         X[np.repeat(np.arange(self.store.count), np.diff(rows.indptr)), rows.columns] = rows.values
         return X
@@ -138,6 +151,10 @@ def check_lists(held):
         np.testing.assert_array_equal(distances[i][listed[i]], squared)
     full = lists.known[:count] == width
     assert (lists.reach[:count][full] <= distances[full, -1]).all()
+    for level in held.graph._index._levels if held.graph._index else ():
+        marks = level._marks.data
+        assert (marks < MET).all(), "a search leaves no node marked"
+        assert (BOUNDS[marks[: level.count]] >= level.lists.lists.reach[: len(marks[: level.count])]).all()
 
 
 def check_same(one, other):
@@ -166,11 +183,12 @@ def test_nearly_all_neighbors_are_found_whatever_the_rows_and_their_order(kind):
     assert held.graph.recall >= 0.98
 
 
+@pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("kind", ["uniform", "clusters", "rows thirty times each", "words"])
-def test_nearly_all_are_found_after_evictions_and_moves_and_a_file_goes_on_the_same(kind):
+def test_nearly_all_are_found_after_evictions_and_moves_and_a_file_goes_on_the_same(kind, unit):
     rng = np.random.default_rng(1)
     X = KINDS[kind](rng, COUNT)
-    held = Held(X.shape[1])
+    held = Held(X.shape[1], unit=unit)
     held.add(X[:1000])
     held.keep(np.arange(100, 1000))
     held.add(X[1000:1200])
@@ -188,6 +206,56 @@ def test_nearly_all_are_found_after_evictions_and_moves_and_a_file_goes_on_the_s
     check_lists(held)
     assert recall_of(held) >= 0.97, "lists from before the move are as old as it is"
     assert held.graph.recall >= 0.98
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"on a line", "on a line, from one end to the other"}))
+def test_rows_at_unit_length_are_coded_and_found_as_well(kind):
+    """Not those of one direction, which differ by less than single precision can tell."""
+    X = KINDS[kind](np.random.default_rng(10), COUNT)
+    held = Held(X.shape[1], unit=True)
+    held.add(X)
+    check_lists(held)
+    assert recall_of(held) >= 0.98
+    codes, units = held.graph._index._rows.points.codes, held.dense
+    assert (len(codes) > 0) == (kind not in ("words", "zeros"))
+    if len(codes):
+        np.testing.assert_array_equal(codes[:, : X.shape[1]], np.rint(units.astype(np.float32) * SCALE))
+        assert not codes[:, X.shape[1] :].any()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 70), st.floats(0, 1))
+def test_distances_of_codes_are_as_near_as_the_search_believes(seed, dimension, share):
+    """Also of opposite rows, and of one entry alone, which are the largest differences."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, dimension)) * (rng.random((40, dimension)) < share)
+    X[1], X[2], X[3] = -X[0], 0.0, 0.0
+    X[2, 0], X[3, 0] = 1.0, -1.0
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300)
+    codes = np.zeros((40, -(-dimension // 32) * 32), np.int16)
+    codes[:, :dimension] = np.rint(X * SCALE)
+    squared = np.array([[_between_codes(one, other) for other in codes] for one in codes]) / SCALE**2
+    exact = np.square(X[:, None] - X[None]).sum(axis=2)
+    assert (np.abs(np.sqrt(squared) - np.sqrt(exact)) <= np.sqrt(dimension) / SCALE + 1e-7).all()
+
+
+def test_bounds_of_reaches_are_the_lowest_that_are_not_below():
+    reach = np.concatenate([[0.0, 5e-324, 1e-160, 4.0, 4.1, 1e308, np.inf], BOUNDS, np.nextafter(BOUNDS, 0)])
+    marks = marks_of(reach)
+    assert (BOUNDS[marks] >= reach).all()
+    assert ((marks == 0) | (BOUNDS[np.maximum(marks, 1) - 1] < reach)).all()
+    assert (marks < MET).all()
+
+
+def test_most_reaches_have_a_bound_however_many_were_evicted():
+    held, X = Held(10), np.random.default_rng(11).random((2000, 10))
+    held.add(X[:400])
+    for first in range(400, 2000, 100):
+        held.keep(np.arange(100, 400))
+        held.add(X[first : first + 100])
+    check_lists(held)
+    level = held.graph._index._levels[0]
+    assert (level._marks.data[: level.count] == UNKNOWN).mean() < 0.4
 
 
 def test_a_graph_is_exact_while_that_is_faster(monkeypatch):
@@ -220,8 +288,7 @@ def test_a_file_of_before_has_no_listers_and_goes_on():
 
 def test_rows_too_close_to_tell_apart_do_not_widen_the_beam_forever(monkeypatch):
     monkeypatch.setattr(module, "MEASURED", 20)
-    monkeypatch.setattr(module, "RECALL", 1.1)
-    monkeypatch.setattr(module, "PLENTY", 1.1)
+    monkeypatch.setattr(module, "AIM", 1.0 - 1e-12)
     held = Held(3)
     held.add(np.random.default_rng(9).random((600, 3)))
     assert held.graph._index.beam == module.WIDEST
@@ -229,8 +296,7 @@ def test_rows_too_close_to_tell_apart_do_not_widen_the_beam_forever(monkeypatch)
 
 def test_the_beam_is_widened_until_enough_is_found(monkeypatch):
     monkeypatch.setattr(module, "MEASURED", 100)
-    monkeypatch.setattr(module, "RECALL", 0.9999)
-    monkeypatch.setattr(module, "PLENTY", 1.1)
+    monkeypatch.setattr(module, "AIM", 0.9999)
     held = Held(30)
     held.add(np.random.default_rng(3).random((1200, 30)))
     assert held.graph._index.beam > module.BEAM, "a beam that misses any is too narrow"

@@ -34,13 +34,13 @@ def test_searches_work_where_numba_may_not_compile():
     code = """
 import numpy as np
 from taciturn.kernels.csr import CSR
-from taciturn.kernels.search import Layer, points_of, search
+from taciturn.kernels.search import Layer, marks_of, points_of, search
 X = np.random.default_rng(0).random((9, 4)).astype(np.float32)
 rows = CSR(np.arange(10) * 4, np.tile(np.arange(4, dtype=np.int32), 9), X.reshape(-1))
 order = np.argsort(((X[:, None] - X[None]) ** 2).sum(axis=2), axis=1)[:, 1:4].astype(np.int32)
 lists, nobody = np.where(order < 8, order, -1)[:8], np.full((8, 48), -1, np.int32)
-layer = Layer(np.arange(8, dtype=np.int32), lists, nobody, np.ones(8))
-found = search(layer, points_of(rows, 4), 8, np.array([0]), 8, 3, np.zeros(8, np.bool_), np.zeros(4))
+layer = Layer(np.arange(8, dtype=np.int32), lists, nobody, np.ones(8), marks_of(np.ones(8)))
+found = search(layer, points_of(rows, 4), 8, np.array([0]), 8, 3, np.zeros(4))
 print(sorted(found.nodes.tolist()))
 """
     printed = printed_with_and_without_numba(code)

@@ -71,6 +71,21 @@ def scale_of(csr, dense):
     return np.finfo(dense.dtype).eps * float(np.abs(csr[2]).max(initial=0.0)) * float(np.abs(dense).max())
 
 
+def test_products_with_a_matrix_beyond_the_caches_have_the_same_bits():
+    """Its rows are fetched ahead, also where the last rows have none after them."""
+    rng, count = np.random.default_rng(0), 150_000
+    dense = rng.random((count, 20), np.float32)
+    assert dense.nbytes > spmm.LARGE > dense.nbytes / 2
+    indptr = np.cumsum([0, *rng.integers(0, 5, count)])
+    csr = indptr, rng.integers(0, count, indptr[-1]).astype(np.int32), rng.random(indptr[-1], np.float32)
+    rows = rng.random(count) < 0.9
+    whole, half = np.full((count, 20), -1.0, np.float32), np.full((count, 10), -1.0, np.float32)
+    spmm.multiply(*csr, dense, rows, whole)
+    for part in (slice(10), slice(10, 20)):
+        spmm.multiply(*csr, np.ascontiguousarray(dense[:, part]), rows, half)
+        np.testing.assert_array_equal(whole[:, part], half)
+
+
 def test_arrays_that_would_be_misread_are_refused():
     (indptr, columns, values), dense, rows = problem(0, 6, (np.float32, np.float32))
     out = np.zeros((7, 6), np.float32)

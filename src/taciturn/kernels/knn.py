@@ -34,10 +34,6 @@ UNDERFLOW = 2.0**-1040
 """More than all rounding errors of squares and products below the smallest normal number: 2⁻¹⁰⁷⁴ for each of them."""
 
 
-SAMPLE = 64
-"""The others that `insert` takes a bound from are so many times as many as a list has."""
-
-
 class Lists(NamedTuple):
     """The nearest others of each node.
 
@@ -144,9 +140,9 @@ def _dot_products(
         c, value = columns[p], values[p]
         row[c] = value
         for q in range(starts[c], starts[c + 1]):
-            by_number[members[q]] += value * indexed[q]
+            by_number[np.uint64(members[q])] += value * indexed[q]
     for i in range(numbers.shape[0]):
-        products[i] = by_number[numbers[i]]
+        products[i] = by_number[np.uint64(numbers[i])]
     for i in range(numbers.shape[0], products.shape[0]):
         first, last = indptr[nodes[i]], indptr[nodes[i] + 1]
         product = 0.0
@@ -160,15 +156,43 @@ def _dot_products(
         products[i] = product
 
 
-def _distances(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> tuple[Floats, Floats]:
-    """About ``‖x − z‖²`` of the last node and each before it, by their products, and how far off that can be."""
-    new, products, dimension = len(nodes) - 1, np.empty(len(nodes) - 1), len(inverted.starts) - 1
+@kernel
+def _possible(
+    products: Floats, norms2: Floats, reach: Floats, rounding: float, nearest: Floats, candidates: Ints
+) -> int:
+    """Write the nodes that can be among the nearest of the last one, or it among theirs; returns how many there are.
+
+    A squared distance is ``‖x‖² + ‖z‖² − 2xᵀz``, up to `rounding` times both norms: ``products`` (T−1,) are xᵀz, and
+    ``norms2`` (T,) the norms. ``nearest`` (L,) is infinite, and then holds what those that are nearest are at most.
+    Nodes whose distance overflowed are among the candidates.
+    """
+    new, last, size = products.shape[0], nearest.shape[0] - 1, 0
+    for i in range(new):
+        norms = norms2[i] + norms2[new]
+        most = norms - 2.0 * products[i] + (rounding * norms + UNDERFLOW)
+        if most < nearest[last]:
+            place = last
+            while place > 0 and most < nearest[place - 1]:
+                nearest[place] = nearest[place - 1]
+                place -= 1
+            nearest[place] = most
+    for i in range(new):
+        norms = norms2[i] + norms2[new]
+        least = norms - 2.0 * products[i] - (rounding * norms + UNDERFLOW)
+        if not (least > nearest[last] and least > reach[i]):  # false for NaN too
+            candidates[size] = i
+            size += 1
+    return size
+
+
+def _candidates(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns) -> Ints:
+    """The nodes, rising, that can be among the nearest of the last one, or it among theirs."""
+    new, dimension, width = len(nodes) - 1, len(inverted.starts) - 1, lists.distances.shape[1]
     numbers, size, starts, members, values = inverted
-    buffers = np.zeros(dimension), np.zeros(size), products
-    _dot_products(*rows, nodes, new, numbers, starts, members, values, *buffers)
-    norms = lists.norms2[:new] + lists.norms2[new]
-    # No row has more entries than there are columns.
-    return norms - 2.0 * products, ROUNDING * (dimension + 5) * norms + UNDERFLOW
+    products, candidates = np.empty(new), np.empty(new, np.int64)
+    _dot_products(*rows, nodes, new, numbers, starts, members, values, np.zeros(dimension), np.zeros(size), products)
+    rounding = ROUNDING * (dimension + 5)  # no row has more entries than there are columns
+    return candidates[: _possible(products, lists.norms2, lists.reach, rounding, np.full(width, np.inf), candidates)]
 
 
 @inner_kernel
@@ -254,15 +278,8 @@ def insert(lists: Lists, inverted: Postings, rows: CSR, nodes: Columns, near: in
 
     ``inverted`` may cover any first part of the nodes. Returns the changes among the first `near` of the lists.
     """
-    new, width = len(nodes) - 1, lists.distances.shape[1]
     _write_norm(lists, rows, nodes)
-    about, slack = _distances(lists, inverted, rows, nodes)
-    # So many others are no farther than this, rounding errors included, and only so many are in its list. Of some of
-    # them it is larger, so that a few more are compared, but found in a fraction of the time.
-    some = slice(None, None, max(new // (SAMPLE * width), 1))
-    reach = np.partition(about[some] + slack[some], width - 1)[width - 1] if new > width else np.inf
-    candidates = np.flatnonzero(~(about - slack > np.maximum(lists.reach[:new], reach)))  # also what overflowed
-    return _offer_to(lists, rows, nodes, near, candidates)
+    return _offer_to(lists, rows, nodes, near, _candidates(lists, inverted, rows, nodes))
 
 
 @kernel

@@ -1,9 +1,10 @@
 """Approximate search for the nearest nodes, over their lists of neighbors: best first, with a beam.
 
-From nodes to start with, the nearest node that was met and is not expanded yet is expanded: all in its list, and some
-that have listed it (`Listers`), are met. It ends when none of the `beam` nearest that were met is left to expand. A
-list of near ones alone leads nowhere from a node that nobody lists, or into a group that only lists itself; the listers
-lead to the former, and starts that are near enough into the latter (see `agents.parts.neighbor_index`).
+From nodes to start with, the nearest nodes that were met and are not expanded yet are expanded, `AT_ONCE` at a time:
+all in their lists, and some that have listed them (`Listers`), are met. It ends when none of the `beam` nearest that
+were met is left to expand. A list of near ones alone leads nowhere from a node that nobody lists, or into a group that
+only lists itself; the listers lead to the former, and starts that are near enough into the latter (see
+`agents.parts.neighbor_index`).
 
 Distances here are rounded, in any order; lists are filled by exact ones (`knn.offer`).
 """
@@ -20,13 +21,24 @@ from taciturn.kernels.jit import fast_kernel, kernel
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Columns = NDArray[np.int32]
-Flags = NDArray[np.bool_]
+Codes = NDArray[np.int16]
+Marks = NDArray[np.uint8]
 
 LISTERS, STAYING = 48, 24
 """So many that have listed a node are known, of which so many stay: the first, which are from far and near. The others
 give way to later ones, which are nearer. Some nodes are listed by thousands."""
 
+AT_ONCE = 2
+"""So many nodes are expanded together, so that the search waits less often for memory: lists of the second are on their
+way while those of the first are read, and rows of all that they name."""
+
 Reals = NDArray[np.float32] | NDArray[np.float64]
+
+SCALE, COLUMNS = 2**14 - 1, 32
+"""Rows at unit length are coded as whole numbers ``round(SCALE x)``, whose differences have 16 bits, and their squared
+distances 31. Their columns are so many, or several times as many: a line of a cache each."""
+
+NO_CODES = np.zeros((0, COLUMNS), np.int16)
 
 
 class Points(NamedTuple):
@@ -34,14 +46,27 @@ class Points(NamedTuple):
 
     rows: CSR
     matrix: Reals  # (T, D): the same values, where no row has zeros; otherwise (0, D)
+    codes: Codes  # (T, W): these values coded, where rows are at unit length besides; otherwise (0, W)
     rounding: float  # more than the rounding error of a squared distance, as a share of squared lengths and columns
 
 
-def points_of(rows: CSR, dimension: int) -> Points:
+def points_of(rows: CSR, dimension: int, codes: Codes = NO_CODES) -> Points:
     """Rows of so many columns, to be searched."""
     count, values = len(rows.indptr) - 1, rows.values
     matrix = values if len(values) == count * dimension else values[:0]
-    return Points(rows, matrix.reshape(-1, max(dimension, 1)), 4.0 * float(np.finfo(values.dtype).eps))
+    return Points(rows, matrix.reshape(-1, max(dimension, 1)), codes, 4.0 * float(np.finfo(values.dtype).eps))
+
+
+MET, UNKNOWN = 128, 127
+"""Of a mark: the bit that a node was met, and the code of a reach of which no bound is known."""
+
+BOUNDS = np.append(4.0 * 2.0 ** ((np.arange(UNKNOWN) - (UNKNOWN - 1)) / 8.0), np.inf)
+"""The bounds of a reach by their codes: steps of a twelfth, up to the largest squared distance at unit length."""
+
+
+def marks_of(reach: Floats) -> Marks:
+    """The codes of the lowest bounds of each reach (S,)."""
+    return np.searchsorted(BOUNDS[:-1], reach).astype(np.uint8)
 
 
 class Layer(NamedTuple):
@@ -51,6 +76,7 @@ class Layer(NamedTuple):
     neighbors: Columns  # (S, L): see `knn.Lists`
     listers: Columns  # (S, LISTERS): see `Listers`
     reach: Floats  # (S,): see `knn.Lists`
+    marks: Marks  # (S,): codes of bounds of these
 
 
 class Listers(NamedTuple):
@@ -63,7 +89,7 @@ class Listers(NamedTuple):
 class Found(NamedTuple):
     """What a search returns."""
 
-    nodes: Ints  # the nearest, up to the beam, in any order
+    nodes: Ints  # the nearest, up to the beam; distances rise
     candidates: Ints  # these that are near enough for the list, and all others whose list may want the node: any order
 
 
@@ -78,72 +104,71 @@ def _between(one: Reals, other: Reals) -> float:
 
 
 @fast_kernel
-def _measure(points: Points, nodes: Columns, met: Ints, size: int, row: int, dense: Floats, distances: Floats) -> None:
-    """Write ``‖x_i − q‖²`` of the rows of the first `size` nodes that were met, and the row q.
+def _between_codes(one: Codes, other: Codes) -> int:
+    """Return ``‖x − z‖²`` of two coded vectors; by casts, since sums of numba's have 64 bits, a quarter as many."""
+    total = np.int32(0)
+    for c in range(one.shape[0]):
+        difference = np.int32(np.int16(one[c] - other[c]))
+        total = np.int32(total + np.int32(difference * difference))
+    return int(total)
 
-    It is in `dense` if rows have zeros.
-    """
+
+@fast_kernel
+def _measure(points: Points, met: Ints, size: int, row: int, dense: Floats, distances: Floats) -> None:
+    """Write ``‖x_i − q‖²`` of the first `size` rows that were met; the row q is in `dense` where rows have zeros."""
     indptr, columns, values, matrix = points.rows.indptr, points.rows.columns, points.rows.values, points.matrix
+    codes = points.codes
+    if codes.shape[0]:
+        for a in range(size):
+            squared = _between_codes(codes[np.uint64(met[a])], codes[row])
+            distances[a] = squared * (1.0 / SCALE**2)
+        return
     if matrix.shape[0]:
         for a in range(size):
-            distances[a] = _between(matrix[np.uint64(nodes[np.uint64(met[a])])], matrix[row])
+            distances[a] = _between(matrix[np.uint64(met[a])], matrix[row])
         return
     norm2 = 0.0
     for p in range(indptr[row], indptr[row + 1]):
         norm2 += values[p] * values[p]
     for a in range(size):
         total = norm2
-        for p in range(indptr[nodes[met[a]]], indptr[nodes[met[a]] + 1]):
+        for p in range(indptr[met[a]], indptr[met[a] + 1]):
             total += values[p] * (values[p] - 2.0 * dense[np.uint64(columns[p])])
         distances[a] = max(total, 0.0)
 
 
 @fast_kernel
-def _push(keys: Floats, nodes: Ints, size: int, key: float, node: int) -> None:
-    """Add a node to a binary heap of the first `size`, with the lowest key on top."""
-    at = size
-    while at > 0:
-        above = (at - 1) // 2
-        if keys[above] <= key:
-            break
-        keys[at], nodes[at] = keys[above], nodes[above]
-        at = above
-    keys[at], nodes[at] = key, node
+def _enter(keys: Floats, nodes: Ints, size: int, key: float, node: int) -> int:
+    """Enter a node among those of the lowest keys, which rise, in the place of the last of `size`; return its own."""
+    at = size - 1
+    while at > 0 and keys[np.uint64(at - 1)] > key:
+        keys[np.uint64(at)], nodes[np.uint64(at)] = keys[np.uint64(at - 1)], nodes[np.uint64(at - 1)]
+        at -= 1
+    keys[np.uint64(at)], nodes[np.uint64(at)] = key, node
+    return at
 
 
 @fast_kernel
-def _pop(keys: Floats, nodes: Ints, size: int) -> None:
-    """Take the top off a heap of the first `size`."""
-    last = size - 1
-    key, node, at = keys[last], nodes[last], 0
-    while True:
-        below = 2 * at + 1
-        if below >= last:
-            break
-        if below + 1 < last and keys[below + 1] < keys[below]:
-            below += 1
-        if keys[below] >= key:
-            break
-        keys[at], nodes[at] = keys[below], nodes[below]
-        at = below
-    keys[at], nodes[at] = key, node
+def _unmet(
+    others: Columns | Ints, nodes: Columns, marks: Marks, points: Points, slots: Ints, rows: Ints, size: int
+) -> int:
+    """Write those of some slots that were not met yet, and their rows, behind the first `size`; returns how many now.
 
-
-@fast_kernel
-def _unmet(others: Columns, visited: Flags, met: Ints, size: int, nodes: Columns, matrix: Reals) -> int:
-    """Write those of some nodes that were not met yet behind the first `size`; returns how many there are then.
-
-    Their rows in `matrix` are fetched meanwhile, where there are any.
+    The rows are fetched meanwhile, where they have no zeros. Without `nodes` they are the slots themselves.
     """
+    codes, matrix = points.codes, points.matrix
     for other in others:
         if other < 0:
             break
-        if not visited[np.uint64(other)]:
-            visited[np.uint64(other)] = True
-            met[size] = other
+        if marks[np.uint64(other)] < MET:
+            marks[np.uint64(other)] |= np.uint8(MET)
+            row = int(nodes[np.uint64(other)] if nodes.shape[0] else other)
+            slots[size], rows[size] = other, row
             size += 1
-            if matrix.shape[0]:
-                fetch(matrix, nodes[np.uint64(other)])
+            if codes.shape[0]:
+                fetch(codes, row)
+            elif matrix.shape[0]:
+                fetch(matrix, row)
     return size
 
 
@@ -157,76 +182,71 @@ def _longer(keys: Floats, nodes: Ints, size: int) -> tuple[Floats, Ints]:
 
 
 @fast_kernel
-def search(
-    layer: Layer, points: Points, row: int, starts: Ints, width: int, wanted: int, visited: Flags, dense: Floats
-) -> Found:
+def search(layer: Layer, points: Points, row: int, starts: Ints, width: int, wanted: int, dense: Floats) -> Found:
     """Return the nodes nearest to a row.
 
     Arguments:
-        layer: what to search.
+        layer: what to search. None of its nodes is marked as met, nor on return.
         points: all rows.
         row: which of them to search for.
         starts: nodes to start with, none of them twice.
         width: of the beam.
         wanted: how many of the nearest are candidates.
-        visited: (S,), False everywhere, and again on return.
         dense: (D,), zeros, and again on return.
     """
     # Arrays by themselves: in tuples, numba counts references to all of them at each use.
-    nodes, neighbors, listers, reach, matrix = layer.nodes, layer.neighbors, layer.listers, layer.reach, points.matrix
+    nodes, neighbors, listers, reach, marks = layer.nodes, layer.neighbors, layer.listers, layer.reach, layer.marks
+    if nodes[nodes.shape[0] - 1] == nodes.shape[0] - 1:  # each row is the slot of the same number
+        nodes = nodes[:0]
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
         dense[points.rows.columns[p]] = points.rows.values[p]
-    room = max(starts.shape[0], neighbors.shape[1] + LISTERS)
-    met, n_met = np.empty(room, np.int64), starts.shape[0]
-    for a in range(n_met):
-        met[a], visited[starts[a]] = starts[a], True
-    keys, nearest = np.empty(width), np.empty(width, np.int64)  # a heap by negative distances: the farthest on top
-    ahead_keys, ahead = np.empty(room + 1024), np.empty(room + 1024, np.int64)  # a heap of those to expand
-    distances, seen = np.empty(room + 1024), np.empty(room + 1024, np.int64)
-    n_seen, n_nearest, n_ahead = 0, 0, 0
+    room = max(starts.shape[0], AT_ONCE * (neighbors.shape[1] + LISTERS))
+    met, now = np.empty(room, np.int64), np.empty(AT_ONCE, np.int64)
+    keys, nearest, n_nearest = np.empty(width), np.empty(width, np.int64), 0  # those expanded are there as ~node
+    first = 0  # all before it are expanded
+    distances, seen, n_seen = np.empty(room + 1024), np.empty(room + 1024, np.int64), 0
+    n_met = _unmet(starts, nodes, marks, points, seen, met, 0)
     while True:
-        if n_seen + n_met > seen.shape[0]:
-            distances, seen = _longer(distances, seen, n_seen)
-            ahead_keys, ahead = _longer(ahead_keys, ahead, n_ahead)
-        for a in range(n_met):
-            seen[n_seen + a] = met[a]
-        _measure(points, nodes, met, n_met, row, dense, distances[n_seen:])
+        _measure(points, met, n_met, row, dense, distances[n_seen:])
         for a in range(n_seen, n_seen + n_met):
-            if n_nearest == width:
-                if distances[a] >= -keys[0]:
-                    continue
-                _pop(keys, nearest, n_nearest)
-                n_nearest -= 1
-            _push(keys, nearest, n_nearest, -distances[a], seen[a])
-            _push(ahead_keys, ahead, n_ahead, distances[a], seen[a])
-            n_nearest, n_ahead = n_nearest + 1, n_ahead + 1
-        n_seen += n_met
-        if n_ahead == 0 or (n_nearest == width and ahead_keys[0] > -keys[0]):
+            if n_nearest == width and distances[a] >= keys[np.uint64(width - 1)]:
+                continue
+            n_nearest = min(n_nearest + 1, width)
+            first = min(first, _enter(keys, nearest, n_nearest, distances[a], seen[a]))
+        n_seen, n_met, n_now = n_seen + n_met, 0, 0
+        while first < n_nearest and n_now < AT_ONCE:
+            node = nearest[np.uint64(first)]
+            if node >= 0:
+                fetch(neighbors, node)
+                fetch(listers, node)
+                now[n_now], nearest[np.uint64(first)] = node, ~node
+                n_now += 1
+            first += 1
+        if n_now == 0:
             break
-        node = ahead[0]
-        _pop(ahead_keys, ahead, n_ahead)
-        n_ahead -= 1
-        if n_ahead:  # often the next to be expanded
-            fetch(neighbors, ahead[0])
-            fetch(listers, ahead[0])
-        n_met = _unmet(neighbors[node], visited, met, 0, nodes, matrix)
-        n_met = _unmet(listers[node], visited, met, n_met, nodes, matrix)
+        if n_seen + room > seen.shape[0]:
+            distances, seen = _longer(distances, seen, n_seen)
+        for node in now[:n_now]:
+            n_met = _unmet(neighbors[np.uint64(node)], nodes, marks, points, seen[n_seen:], met, n_met)
+            n_met = _unmet(listers[np.uint64(node)], nodes, marks, points, seen[n_seen:], met, n_met)
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
         dense[points.rows.columns[p]] = 0.0
-    found = nearest[:n_nearest].copy()
-    while n_nearest > wanted:
-        _pop(keys, nearest, n_nearest)
-        n_nearest -= 1
+    found = ~nearest[:n_nearest]
     size, rounding_slack = 0, points.rounding * (dense.shape[0] + 4)
+    code_slack = 2.0 * np.sqrt(dense.shape[0]) / SCALE if points.codes.shape[0] else 0.0  # each entry is off by 1/2
     norm2 = 0.0
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
         norm2 += points.rows.values[p] * points.rows.values[p]
+    farthest = keys[min(n_nearest, wanted) - 1]
+    farthest += code_slack * (np.sqrt(farthest) + code_slack / 4.0)
     for a in range(n_seen):
-        i, visited[seen[a]] = seen[a], False
-        # ‖x_i‖² ≤ 2 (‖q‖² + ‖x_i − q‖²), which takes no look at each row's own.
-        lowest = distances[a] - rounding_slack * (3.0 * norm2 + 2.0 * distances[a])
-        if lowest <= -keys[0] or lowest < reach[i]:
-            seen[size] = i
+        i, distance = np.uint64(seen[a]), distances[a]
+        mark = marks[i] & np.uint8(MET - 1)
+        marks[i] = mark
+        # ‖x_i‖² ≤ 2 (‖q‖² + ‖x_i − q‖²), which takes no look at each row's own; nor is its reach read if it is too low.
+        lowest = distance - rounding_slack * (3.0 * norm2 + 2.0 * distance) - code_slack * np.sqrt(distance)
+        if lowest <= farthest or (lowest < BOUNDS[mark] and lowest < reach[i]):
+            seen[size] = seen[a]
             size += 1
     return Found(found, seen[:size].copy())
 

@@ -10,6 +10,7 @@ finds 0.67 of the neighbors where each row is there 25 times; it needs dense row
 follow rows that move, and its files cannot be checked. The lists are kept for the graph anyway.
 """
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.part import Sizes, check_plain, require
 from taciturn.agents.parts.search_level import SearchLevel
+from taciturn.agents.parts.searched_rows import SearchedRows
 from taciturn.agents.table import RowStore
-from taciturn.kernels.search import Found
+from taciturn.kernels.search import Found, Points
 
 Ints = NDArray[np.int64]
 
@@ -37,22 +39,24 @@ SEARCH_WORK, NODE_WORK, SHARED_WORK = 8192, 16, 4
 """What a search costs for each row in its beam, and an exact one for each row and for each entry that two rows share,
 measured in multiplications of dense rows."""
 
-RECALL, WIDER, MEASURED = 0.982, 1.2, 1000
-"""The beam becomes wider by this factor if less than this share of so many neighbors was found."""
+AIM, MEASURED = 0.986, 1000
+"""The share of the nearest neighbors to find, and how many are counted before the beam is fitted to it; chance moves
+what is counted by 0.004."""
 
-PLENTY, NARROWER = 0.989, 1.15
-"""It becomes narrower by this factor if more than this share of twice as many was found: chance made it too wide. What
-is missed falls about with the 2.5th power of the width, so that neither step leads beyond the other share."""
+POWER, BOLDEST = 0.2, 2.0
+"""What is missed falls about with the 2.5th power of the beam's width: that would be a power of 0.4. Half of the step
+is taken, so that chance moves the beam little, and at most this factor."""
 
-CHECKS = 512
-"""One insertion in 1/512 of the rows is exact, to see what the search finds: about 355 while the rows double."""
+CHECKS = 1024
+"""One insertion in 1/1024 of the rows is exact, to see what the search finds: about 710 while the rows double."""
 
 
 SPARSE = 4
 """Where rows are listed in chains, so that each needs another above it, one in so many is above."""
 
 RUSH = 8
-"""Until enough neighbors were counted, one insertion in so many is exact: the beam is soon as wide as it must be."""
+"""Until half of the neighbors were counted, one insertion in so many is exact: a beam that does not fit is not kept for
+long."""
 
 
 class NeighborIndex:
@@ -77,17 +81,18 @@ class NeighborIndex:
 
     def __init__(self, contexts: RowStore, base: NeighborLists) -> None:
         self._contexts, self._base = contexts, base
-        self._levels = [SearchLevel(contexts, base)]
+        self._rows = SearchedRows(contexts)
+        self._levels = [SearchLevel(base)]
         self.beam = self._narrowest
         self._unchecked = 0  # insertions since the last that was exact
         self._found = self._wanted = 0  # neighbors, since the beam was last changed
-        self._recall_before = 1.0  # what the recall was then
+        self._recall_before = 1.0  # what the recall was before, older counts having less weight; 1 if none was counted
         self._cost, self._cost_at = 0.0, 0  # of an exact insertion for each row, and how many rows there were
 
     @property
     def recall(self) -> float:
         """The share of the k nearest that were found of late."""
-        return self._found / self._wanted if self._wanted >= MEASURED else self._recall_before
+        return self._recall_before
 
     def fit_levels(self) -> None:
         """Take away levels that are not needed, and add those that are."""
@@ -97,25 +102,31 @@ class NeighborIndex:
             below, level = self._levels[-1], NeighborLists(self._contexts, self._base.k)
             for node in below.nodes[_cover(below.lists.lists.neighbors[: below.count, : below.lists.k])].tolist():
                 level.insert(node)
-            self._levels.append(SearchLevel(self._contexts, level))
+            self._levels.append(SearchLevel(level))
 
     # Insertion.
 
     def add(self, node: int) -> Ints:
         """Let a row join; returns the slots of the lists of all rows whose k nearest have changed."""
         self.fit_levels()
-        is_exact = self.is_exact
-        starts = [] if is_exact else self._descend(0, node)
-        changed = self._base.insert(node) if is_exact else self._add_by_search(node, starts[0])
+        if self.is_exact:
+            changed = self._base.insert(node)
+            for level in self._levels_to_join():
+                level.lists.insert(node)
+            return changed
+        points = self._rows.points
+        starts = self._descend(points, 0, node)
+        changed = self._add_by_search(points, node, starts[0])
+        for level, near in zip(self._levels_to_join(), starts[1:], strict=False):
+            level.join(node, level.search(points, node, near, self._narrowest))  # to begin with, near is enough
+        return changed
+
+    def _levels_to_join(self) -> Iterator[SearchLevel]:
+        """The levels above that the last row of all is needed in, one after the other."""
         for number in range(1, len(self._levels)):
             if self._is_covered(number):
                 break
-            level = self._levels[number]
-            if is_exact:
-                level.lists.insert(node)
-            else:
-                level.join(node, level.search(node, starts[number], self._narrowest))  # to begin with, near is enough
-        return changed
+            yield self._levels[number]
 
     @property
     def is_exact(self) -> bool:
@@ -125,18 +136,18 @@ class NeighborIndex:
             self._cost, self._cost_at = _cost_of_each(self._contexts), count
         return bool(count * self._cost < self.beam * SEARCH_WORK)
 
-    def _add_by_search(self, node: int, starts: Ints) -> Ints:
-        found = self._levels[0].search(node, starts, self.beam)
+    def _add_by_search(self, points: Points, node: int, starts: Ints) -> Ints:
+        found = self._levels[0].search(points, node, starts, self.beam)
         self._unchecked += 1
-        if self._unchecked < (RUSH if self._wanted < MEASURED else self._base.count / CHECKS):
+        if self._unchecked < (RUSH if 2 * self._wanted < MEASURED else self._base.count / CHECKS):
             return self._levels[0].join(node, found)
         return self._join_exactly(node, found)
 
-    def _descend(self, number: int, node: int) -> list[Ints]:
+    def _descend(self, points: Points, number: int, node: int) -> list[Ints]:
         """The slots of each level, from one on, where a search for a row begins."""
         starts = [np.arange(self._levels[-1].count)]
         for above in range(len(self._levels) - 1, number, -1):
-            found = self._levels[above].search(node, starts[0], STARTS if above == 1 else STARTS_ABOVE)
+            found = self._levels[above].search(points, node, starts[0], STARTS if above == 1 else STARTS_ABOVE)
             nodes = self._levels[above].nodes[found.nodes]
             starts.insert(0, np.searchsorted(self._levels[above - 1].nodes, nodes))
         return starts
@@ -165,20 +176,18 @@ class NeighborIndex:
         return changed
 
     def _adapt(self) -> None:
-        """Widen the beam where it finds too few, narrow it where it finds plenty, and let older counts weigh less."""
+        """Once enough was counted, take the beam that finds as much as it should, and count anew what that finds."""
         found, wanted = self._found, self._wanted
-        if wanted >= MEASURED and found < RECALL * wanted and self.beam < WIDEST:
-            self._set_beam(min(int(WIDER * self.beam), WIDEST))
-        elif wanted >= 2 * MEASURED and found > PLENTY * wanted and self.beam > self._narrowest:
-            self._set_beam(max(int(self.beam / NARROWER), self._narrowest))
-        elif wanted >= 4 * MEASURED:
-            self._found, self._wanted = found // 2, wanted // 2
-
-    def _set_beam(self, width: int) -> None:
-        """Search with such a beam, and count anew what it finds."""
-        self._recall_before = self.recall
+        if wanted < MEASURED:
+            return
+        missed = (wanted - found + 0.5) / wanted  # half a neighbor more, since none may be missed by chance
+        factor = (missed / (1.0 - AIM)) ** POWER
+        width = self.beam * min(max(factor, 1.0 / BOLDEST), BOLDEST)
+        self.beam = int(min(max(width, self._narrowest), WIDEST))
+        self._recall_before = (
+            found / wanted if self._recall_before == 1.0 else (self._recall_before + found / wanted) / 2
+        )
         self._found = self._wanted = 0
-        self.beam = width
 
     @property
     def _narrowest(self) -> int:
@@ -189,6 +198,7 @@ class NeighborIndex:
     def keep(self, node_now: NDArray[np.int32]) -> None:
         """Keep the rows that have a number now, those of the others being −1, and find what lists have lost."""
         short = [level.keep(node_now) for level in self._levels]
+        self._rows.keep(np.flatnonzero(node_now >= 0))
         self.fit_levels()
         for number in range(len(self._levels) - 1, -1, -1):
             if number < len(short):
@@ -201,8 +211,9 @@ class NeighborIndex:
         if number == len(self._levels) - 1 or self.is_exact:
             level.lists.refill(short)
             return
+        points = self._rows.points
         found = [
-            np.sort(level.search(node, self._descend(number, node)[0], self.beam).candidates)
+            np.sort(level.search(points, node, self._descend(points, number, node)[0], self.beam).candidates)
             for node in level.nodes[short].tolist()
         ]
         for slot, candidates in zip(short.tolist(), found, strict=True):
@@ -212,15 +223,16 @@ class NeighborIndex:
 
     def rescale(self) -> None:
         """Distances are those of the moved rows."""
+        self._rows.forget()
         for level in self._levels:
-            level.lists.rescale()
+            level.rescale()
 
     # Size and files.
 
     def nbytes(self, sizes: Sizes) -> float:
-        """The levels, which have a third of the rows together, and what all of them have noted."""
+        """The levels, which have a third of the rows together, what all of them have noted, and the rows coded."""
         above, base = sizes._replace(nodes=sizes.nodes // 3, entries=sizes.entries // 3), self._levels[0]
-        return base.nbytes(sizes) + base.nbytes(above) + self._base.nbytes(above)
+        return base.nbytes(sizes) + base.nbytes(above) + self._base.nbytes(above) + self._rows.nbytes(sizes)
 
     def state_dict(self) -> dict[str, Any]:
         """Levels, what was noted and counted; the lists of all rows are saved by their owner."""
@@ -241,7 +253,7 @@ class NeighborIndex:
             level = NeighborLists(self._contexts, self._base.k)
             level.load_state_dict(slots, n_nodes)
             require(np.isin(level.nodes, self._levels[-1].nodes).all(), "a level has rows that the one below has not")
-            self._levels.append(SearchLevel(self._contexts, level))
+            self._levels.append(SearchLevel(level))
         if "listers" in state:
             require(len(state["listers"]) == len(self._levels), "the listers do not fit")
             for noted, held in zip(state["listers"], self._levels, strict=True):

@@ -7,10 +7,24 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.part import Sizes, in_range, is_array, require
-from taciturn.agents.table import RowStore, Table, grown
-from taciturn.kernels.search import LISTERS, Found, Layer, Listers, follow, keep_listers, points_of, search
+from taciturn.agents.table import Table
+from taciturn.kernels.search import (
+    LISTERS,
+    UNKNOWN,
+    Found,
+    Layer,
+    Listers,
+    Points,
+    follow,
+    keep_listers,
+    marks_of,
+    search,
+)
 
 Ints = NDArray[np.int64]
+
+STALE = 8
+"""Bounds of reaches are taken anew once there are an eighth more slots: insertions only make reaches shorter."""
 
 
 class SearchLevel:
@@ -19,16 +33,18 @@ class SearchLevel:
     These are noted when a search needs it, in the order in which slots joined.
 
     Arguments:
-        contexts: the rows that distances are taken of.
-        lists: the lists of some of them.
+        lists: the lists of some rows.
     """
 
-    def __init__(self, contexts: RowStore, lists: NeighborLists) -> None:
-        self._contexts, self.lists = contexts, lists
+    def __init__(self, lists: NeighborLists) -> None:
+        self.lists = lists
         self._noted = Table()  # of fewer slots than there are, where some have joined since
         self._by = self._noted.column("by", np.int32, LISTERS, fill=-1)
         self._times = self._noted.column("times", np.int32)
-        self._visited, self._dense = np.zeros(0, np.bool_), np.zeros(0)
+        self._marked = Table()
+        self._marks = self._marked.column("marks", np.uint8, fill=UNKNOWN)
+        self._bounded = 0  # how many slots are left of those whose bounds were taken last
+        self._dense = np.zeros(0)
 
     @property
     def _listers(self) -> Listers:
@@ -44,15 +60,29 @@ class SearchLevel:
         """The row of each slot (S,), rising."""
         return self.lists.nodes
 
-    def search(self, node: int, starts: Ints, width: int) -> Found:
+    def search(self, points: Points, node: int, starts: Ints, width: int) -> Found:
         """What is near a row, from some slots on, with such a beam."""
-        self._note_new()
-        self._visited = grown(self._visited, self.count, 0)
-        if len(self._dense) != self._contexts.n_features:
-            self._dense = np.zeros(self._contexts.n_features)
-        lists, points = self.lists.lists, points_of(self._contexts.approximate, self._contexts.n_features)
-        layer = Layer(self.nodes, lists.neighbors, self._by.data, lists.reach)
-        return search(layer, points, node, starts, width, lists.neighbors.shape[1], self._visited, self._dense)
+        if self._noted.count < self.count or self._marked.count < self.count:
+            self._note_new()
+            self._bound_reaches()
+        if len(self._dense) != points.matrix.shape[1]:
+            self._dense = np.zeros(points.matrix.shape[1])
+        lists = self.lists.lists
+        layer = Layer(self.nodes, lists.neighbors, self._by.data, lists.reach, self._marks.data)
+        return search(layer, points, node, starts, width, lists.neighbors.shape[1], self._dense)
+
+    def _bound_reaches(self) -> None:
+        """Take bounds of all reaches where there are many more slots."""
+        if self._marked.count < self.count:
+            self._marked.extend(self.count - self._marked.count)
+        if self._bounded + self._bounded // STALE < self.count:
+            self._bounded = self.count
+            self._marks.data[: self.count] = marks_of(self.lists.lists.reach[: self.count])
+
+    def rescale(self) -> None:
+        """Distances are those of the moved rows, so that all reaches are others."""
+        self.lists.rescale()
+        self._marks.data[...], self._bounded = UNKNOWN, 0
 
     def _note_new(self) -> None:
         """Note whom the slots list that have joined since the last search."""
@@ -81,10 +111,16 @@ class SearchLevel:
         keep_listers(self._listers, slots, slot_now)
         self._noted.count = len(slots)  # what is behind is as if it had never been
         self._by.data[len(slots) :], self._times.data[len(slots) :] = -1, 0
-        return self.lists.keep(node_now)
+        self._marked.keep(np.flatnonzero(node_now[self.nodes[: self._marked.count]] >= 0))
+        self._bounded = int((node_now[self.nodes[: self._bounded]] >= 0).sum())
+        short = self.lists.keep(node_now)
+        if self.count <= self.lists.lists.neighbors.shape[1]:  # lists of all others have no end
+            self._marks.data[...] = UNKNOWN
+        return short
 
     def note(self, slots: Ints) -> None:
-        """Note whom slots list whose lists were found anew."""
+        """Note whom slots list whose lists were found anew, and may reach farther."""
+        self._marks.data[slots[slots < self._marked.count]] = UNKNOWN
         if self._noted.count:
             self._note_new()  # lists may name them
             follow(self._listers, self.lists.lists.neighbors, slots)
@@ -92,8 +128,8 @@ class SearchLevel:
     # Size and files.
 
     def nbytes(self, sizes: Sizes) -> float:
-        """Of what was noted."""
-        return self._noted.nbytes(sizes)
+        """Of what was noted, and of marks."""
+        return self._noted.nbytes(sizes) + self._marked.nbytes(sizes)
 
     def state_dict(self) -> dict[str, Any]:
         """What was noted; the lists are saved by their owner."""

@@ -34,6 +34,8 @@ class UnitRows(RowStore):
         first: a factor of column 0, before lengths are taken.
     """
 
+    at_unit_length = True
+
     def __init__(self, contexts: RowStore, first: float = 1.0) -> None:
         super().__init__()
         self._of, self._first = contexts, first
