@@ -4,6 +4,8 @@ import io
 import json
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -12,6 +14,7 @@ from rich.console import Console
 
 from cli_kit import taciturn
 from rewards_kit import graded_data
+from taciturn.cli import paper, running
 from taciturn.cli.commands import run_command
 from taciturn.datasets import catalog
 from taciturn.experiments import bakeoff as baking
@@ -55,6 +58,51 @@ def test_run_on_an_own_file_and_run_again_from_the_records(own_file, tmp_path):
     again = taciturn(tmp_path, *arguments)
     assert json.loads(again.stdout) == records
     assert (out / RUNS).read_bytes() == content
+
+
+def test_what_runs_beside_others_begins_once_after_its_share_of_them(monkeypatch, tmp_path):
+    begun, finished = [], 0
+
+    def execute(runs, *_, **__):
+        nonlocal finished
+        for run in runs:
+            finished += 1
+            yield SimpleNamespace(id=run.id, dataset="d", method="m", result=None, measure=None)
+            if finished == 3:
+                assert has_begun.wait(60)
+
+    def begin():
+        begun.append(finished)
+        has_begun.set()
+
+    has_begun = threading.Event()
+    monkeypatch.setattr(running.runner, "execute", execute)
+    runs = [SimpleNamespace(id=str(i)) for i in range(6)]
+    records = running.run_all(runs, tmp_path, jobs=2, quiet=True, meanwhile=begin, after=0.5)
+    assert [record.id for record in records] == list("012345")
+    assert begun == [3]
+
+
+def test_context_spaces_that_could_not_be_made_beside_the_runs_are_made_after_them(monkeypatch, tmp_path):
+    calls = []
+
+    def write_spaces(folder, data, *, steps):
+        calls.append((folder, data.name, steps))
+        if len(calls) == 1:
+            raise MemoryError("no room for both")
+
+    drawn = []
+    monkeypatch.setattr(paper.reproducing, "write_spaces", write_spaces)
+    monkeypatch.setattr(paper.figures, "draw_space", lambda file, method, _: drawn.append((file.name, method)))
+    data = SimpleNamespace(name="cnae9")
+    spaces = paper._Spaces(tmp_path, [SimpleNamespace(name="cora"), data], paper.Part.all, quick=False)
+    spaces.try_to_draw()
+    assert drawn == []
+    spaces.draw()
+    spaces.draw()
+    assert calls == [(tmp_path, "cnae9", None)] * 2
+    assert drawn == [("linucb.npz", "linucb"), ("gcnucb.npz", "gcnucb")]
+    assert paper._Spaces(tmp_path, [data], paper.Part.table1, quick=False).data is None
 
 
 def test_flags_take_precedence_over_the_spec_file(own_file, tmp_path):

@@ -2,6 +2,8 @@
 
 import enum
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +32,10 @@ else:
 
 app = typer.Typer()
 
+COMPILED = 0.5
+"""Once this share of the runs has finished, workers have compiled all kernels, and so long before the end that what
+begins then ends before it."""
+
 
 class Part(enum.StrEnum):
     """A part of the paper that can be reproduced."""
@@ -57,7 +63,9 @@ def reproduce(
     if not experiments:
         raise TaciturnError("none of the data sets is available; taciturn datasets says where to get them")
     options: dict[str, Any] = {"jobs": jobs or workers.default_jobs(), "engine": engine, "address": address}
-    records = run_experiments(experiments, out_folder, quiet=as_json, **options)
+    spaces = _Spaces(out_folder, loaded, what, quick=quick)
+    beside: dict[str, Any] = {"meanwhile": spaces.try_to_draw, "after": COMPILED}
+    records = run_experiments(experiments, out_folder, quiet=as_json, **options, **beside)
     cells = paper.comparison(records)
     (out_folder / "comparison.md").write_text(paper.comparison_markdown(cells), encoding="utf-8")
     if as_json:
@@ -68,8 +76,8 @@ def reproduce(
         if quick:
             out.print("Quick: the printed numbers are for whole streams and 10 resamplings.", style="yellow")
         out.print(f"As Markdown: [bold]{out_folder / 'comparison.md'}[/bold]", soft_wrap=True)
-    if what in (Part.figures, Part.all):
-        _paper_figures(out_folder, loaded, records, quick=quick)
+    if spaces.data is not None:
+        _paper_figures(out_folder, spaces, records)
     report_failures(records)
 
 
@@ -111,18 +119,45 @@ def _paper_data(what: Part, only: list[str] | None) -> list[Dataset]:
     return loaded
 
 
-def _paper_figures(folder: Path, datasets: list[Dataset], records: "list[RunRecord]", *, quick: bool) -> None:
-    """Draw figures a, b and c, if their data set was loaded."""
-    data = next((data for data in datasets if data.name == reproducing.FIGURE_DATA), None)
-    if data is None:
-        return
+class _Spaces:
+    """Figures b and c, of context spaces, if they are wanted and their data set was loaded.
+
+    They take as long as many runs and need none of them, so they are made beside them.
+    """
+
+    def __init__(self, folder: Path, loaded: list[Dataset], what: Part, *, quick: bool) -> None:
+        wanted = loaded if what in (Part.figures, Part.all) else []
+        self.data = next((data for data in wanted if data.name == reproducing.FIGURE_DATA), None)
+        self._folder, self._steps = folder, reproducing.QUICK_STEPS if quick else None
+        self._lock, self._drawn = threading.Lock(), False
+
+    def draw(self) -> None:
+        """Draw them, once; where another thread does, wait for it."""
+        with self._lock:
+            if self.data is None or self._drawn:
+                return
+            reproducing.write_spaces(self._folder, self.data, steps=self._steps)
+            source, target = self._folder / "spaces", self._folder / "figures"
+            target.mkdir(exist_ok=True)
+            for letter, method in zip("bc", reproducing.SPACES, strict=True):
+                figures.draw_space(source / f"{method}.npz", method, target / f"{letter}-space-{method}")
+            self._drawn = True
+
+    def try_to_draw(self) -> None:
+        """The same in a thread: what goes wrong is said when it is tried again."""
+        with suppress(Exception):
+            self.draw()
+
+
+def _paper_figures(folder: Path, spaces: _Spaces, records: "list[RunRecord]") -> None:
+    """Draw figures a, b and c."""
     target = folder / "figures"
     target.mkdir(exist_ok=True)
     setting = ("mcar", reproducing.FIGURE_MISSING)
-    shown = [record for record in records if record.dataset == data.name and record.missing_setting == setting]
+    shown = [
+        record for record in records if record.dataset == reproducing.FIGURE_DATA and record.missing_setting == setting
+    ]
+    with errors.status("projecting context spaces by t-SNE, about half a minute"):
+        spaces.draw()  # before figure a: a style is of the process, so that no two threads draw at once
     drawn = curves.accuracy_curves(folder, shown)
     figures.draw_running_accuracy(drawn, "CNAE-9, half of the rewards missing", target / "a-running-accuracy")
-    with errors.status("projecting context spaces by t-SNE, about half a minute"):
-        reproducing.write_spaces(folder, data, steps=reproducing.QUICK_STEPS if quick else None)
-    for letter, method in zip("bc", reproducing.SPACES, strict=True):
-        figures.draw_space(folder / "spaces" / f"{method}.npz", method, target / f"{letter}-space-{method}")

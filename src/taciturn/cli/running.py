@@ -46,11 +46,13 @@ def run_all(
     jobs: int,
     quiet: bool,
     meanwhile: Callable[[], object] | None = None,
+    after: float = 0.0,
     **options: Any,
 ) -> "list[RunRecord]":
     """Carry out runs, with a progress bar for each or one for all; returns their records in the order of the runs.
 
-    Where there are several processes, a thread of this one calls `meanwhile` once the first run has finished.
+    Where there are several processes, a thread of this one calls `meanwhile` once the first run, and this share of
+    all, has finished.
     """
     command = shlex.join(["taciturn", *sys.argv[1:]])
     if jobs == 1 and options.get("engine") != "ray":
@@ -67,8 +69,9 @@ def run_all(
             records = []
             for record in runner.execute(runs, folder, jobs=jobs, command=command, **options):
                 records.append(record)
-                if meanwhile is not None and len(records) == 1:
+                if meanwhile is not None and len(records) >= after * len(runs):
                     threading.Thread(target=meanwhile, daemon=True).start()
+                    meanwhile = None
                 advance(record.dataset, record.method, record.result, record.measure)
     order = {run.id: i for i, run in enumerate(runs)}
     others = {record.id for record in recorder.read_runs(folder)} - set(order)

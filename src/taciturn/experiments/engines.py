@@ -139,18 +139,22 @@ def run_local(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
 def _one_pool(waiting: list[Run], jobs: int) -> Iterator[tuple[Run, Outcome | None]]:
     """Pop runs off the list until it is empty or a worker dies; the runs lost with a worker are yielded with None."""
     datasets = {run.task.fingerprint: run.dataset for run in waiting}
+    finished: list[tuple[Run, Outcome]] = []
+    in_progress: dict[Future[Outcome], Run] = {}
     with workers.environment(workers.THREADS):
         given = (datasets, dict(os.environ))
         try:
             with ProcessPoolExecutor(jobs, workers.context(), _start_worker, given) as pool:
-                in_progress: dict[Future[Outcome], Run] = {}
                 while waiting or in_progress:
                     while waiting and len(in_progress) < jobs:
                         in_progress[pool.submit(_work, waiting[0].task)] = waiting[0]
                         waiting.pop(0)
+                    yield from finished  # after workers have their next run: what came of the last is written meanwhile
+                    finished = []
                     done, _ = wait(in_progress, return_when=FIRST_COMPLETED)
                     for future in done:
                         outcome = future.result()
-                        yield in_progress.pop(future), outcome
+                        finished.append((in_progress.pop(future), outcome))
         except BrokenProcessPool:
             yield from ((run, None) for run in in_progress.values())
+        yield from finished
