@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.kernels.csr import CSR
+from taciturn.kernels.exponential import exp_of_negative
 from taciturn.kernels.jit import inner_kernel, kernel
 
 Floats = NDArray[np.float64]
@@ -179,7 +180,7 @@ def _make_rows(
                         listers += 1
                         entry = np.int64(following[entry]) if listers < most else np.int64(-1)
                     if counts:
-                        other, weight = int(nodes[i]), np.exp(-distances[owner, place] * scale * scale)
+                        other, weight = int(nodes[i]), exp_of_negative(-distances[owner, place] * scale * scale)
                 if other < 0 <= end:
                     other, weight = int(sources[end // 2] if end % 2 else targets[end // 2]), 1.0
                     end = following_edge[end]
@@ -251,9 +252,10 @@ def _make_all(
     for e in range(sources.shape[0]):
         left[count], right[count], weights[count] = sources[e], targets[e], 0.0  # exp(−0) is their weight
         count += one
+    for e in range(np.int64(count)):  # by itself, it is vector code
+        weights[e] = exp_of_negative(-weights[e] * scale * scale)
     for e in range(count):
         begin, end = np.uint64(left[e]), np.uint64(right[e])
-        weights[e] = np.exp(-weights[e] * scale * scale)
         scales[begin] += weights[e]
         scales[end] += weights[e]
         indptr[begin + one] += 1
