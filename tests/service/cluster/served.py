@@ -10,11 +10,14 @@ import psycopg
 from postgres_kit import PostgresServer
 from service.cluster.history import stored_of
 from service.cluster.proxy import Proxy
+from service_kit import until
 
 TITLES = {"shard": ":ShardActor", "front": ":ServeReplica:taciturn:Front", "supervisor": ":SupervisorActor"}
 """What the command lines of the service's processes have in them, as Ray sets them: also while they are starting."""
 
 LEASE_SECONDS = 1.5
+SCALED_WITHIN = 60
+"""Seconds within which the number of shards must have been taken; a busy machine's PostgreSQL may be late once."""
 
 
 class Served:
@@ -65,13 +68,12 @@ class Served:
 
     def processes(self, part):
         """The running processes of a part of the service, oldest first."""
-        found = psutil.Process(self._service.pid).children(recursive=True)
-        return sorted((each for each in found if _has_title(each, TITLES[part])), key=psutil.Process.create_time)
+        return oldest_first(psutil.Process(self._service.pid).children(recursive=True), TITLES[part])
 
     def scale(self, shards):
-        """Ask for another number of shards; not through the proxy, since an administrator tries until it succeeds."""
+        """Ask for another number of shards; not through the proxy, and until it succeeds, as an administrator does."""
         command = _command("scale", str(shards), "--postgres", self.database.conninfo)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        until(lambda: subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0, SCALED_WITHIN)
 
     def epochs(self):
         """The epoch of each shard; none while the database does not answer."""
@@ -95,8 +97,12 @@ def _command(*arguments):
     return [sys.executable, "-m", "taciturn", *arguments]
 
 
-def _has_title(process, title):
-    with suppress(psutil.Error):  # it may have ended
-        shown = " ".join(process.cmdline())
-        return shown.startswith("ray::") and title in shown
-    return False
+def oldest_first(processes, title):
+    """Those of Ray's processes with such a title, by when they began; any of them may end meanwhile."""
+    found = []
+    for process in processes:
+        with suppress(psutil.Error):
+            shown = " ".join(process.cmdline())
+            if shown.startswith("ray::") and title in shown:
+                found.append((process.create_time(), process.pid, process))
+    return [process for _, _, process in sorted(found)]

@@ -1,6 +1,7 @@
 """The checker of faults complains about every kind of loss, and about nothing else."""
 
 import numpy as np
+import psutil
 import pytest
 
 import taciturn
@@ -9,6 +10,7 @@ from service.cluster.clients import Timing
 from service.cluster.faults import FAULTS, Begun, reported, schedule
 from service.cluster.history import Decided, Head, History, Row, Stored, chain_faults, replayed, stored_of, violations
 from service.cluster.outages import longest_waits
+from service.cluster.served import TITLES, oldest_first
 from taciturn.errors import TaciturnError
 from taciturn.service.core.encoding import encode
 from taciturn.service.core.operations import (
@@ -285,3 +287,28 @@ def test_what_is_raised_is_reported_and_the_next_check_goes_on():
         raise TaciturnError("no shard answers")
     assert found[0] == "another"
     assert "TaciturnError: no shard answers" in found[1]
+
+
+class RayProcess:
+    """A process of a shard, as psutil shows it, that ends before the call of this name if one is given."""
+
+    def __init__(self, pid, created, ends_before=None):
+        self.pid, self._created, self._ends_before = pid, created, ends_before
+
+    def cmdline(self):
+        return self._shown("cmdline", ["ray::ShardActor.calls"])
+
+    def create_time(self):
+        return self._shown("create_time", self._created)
+
+    def _shown(self, name, value):
+        if name == self._ends_before:
+            raise psutil.NoSuchProcess(self.pid)
+        return value
+
+
+def test_processes_that_end_while_they_are_looked_at_are_not_there():
+    old, young = RayProcess(9, 1.0), RayProcess(3, 2.0)
+    ended = [RayProcess(5, 0.5, call) for call in ("cmdline", "create_time")]
+    assert oldest_first([young, *ended, old], TITLES["shard"]) == [old, young]
+    assert oldest_first([young], TITLES["front"]) == []
