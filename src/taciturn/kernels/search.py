@@ -182,6 +182,35 @@ def _longer(keys: Floats, nodes: Ints, size: int) -> tuple[Floats, Ints]:
 
 
 @fast_kernel
+def _keep_candidates(
+    layer: Layer, points: Points, row: int, farthest: float, distances: Floats, seen: Ints, size: int
+) -> int:
+    """Keep the candidates of the nodes that were met, at the front of `seen`, and unmark all; returns how many.
+
+    Arguments, after those of `search`:
+        farthest: how far the last of the nearest that are wanted is; all that are nearer are candidates.
+        distances, seen: of the first `size`, by which a node that may want the row in its list is one too.
+    """
+    reach, marks, kept = layer.reach, layer.marks, 0
+    rounding_slack = points.rounding * (points.matrix.shape[1] + 4)
+    code_slack = 2.0 * np.sqrt(points.matrix.shape[1]) / SCALE if points.codes.shape[0] else 0.0  # each is off by 1/2
+    norm2 = 0.0
+    for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
+        norm2 += points.rows.values[p] * points.rows.values[p]
+    farthest += code_slack * (np.sqrt(farthest) + code_slack / 4.0)
+    for a in range(size):
+        i, distance = np.uint64(seen[a]), distances[a]
+        mark = marks[i] & np.uint8(MET - 1)
+        marks[i] = mark
+        # ‖x_i‖² ≤ 2 (‖q‖² + ‖x_i − q‖²), which takes no look at each row's own; nor is its reach read if it is too low.
+        lowest = distance - rounding_slack * (3.0 * norm2 + 2.0 * distance) - code_slack * np.sqrt(distance)
+        if lowest <= farthest or (lowest < BOUNDS[mark] and lowest < reach[i]):
+            seen[kept] = seen[a]
+            kept += 1
+    return kept
+
+
+@fast_kernel
 def search(layer: Layer, points: Points, row: int, starts: Ints, width: int, wanted: int, dense: Floats) -> Found:
     """Return the nodes nearest to a row.
 
@@ -195,7 +224,7 @@ def search(layer: Layer, points: Points, row: int, starts: Ints, width: int, wan
         dense: (D,), zeros, and again on return.
     """
     # Arrays by themselves: in tuples, numba counts references to all of them at each use.
-    nodes, neighbors, listers, reach, marks = layer.nodes, layer.neighbors, layer.listers, layer.reach, layer.marks
+    nodes, neighbors, listers, marks = layer.nodes, layer.neighbors, layer.listers, layer.marks
     if nodes[nodes.shape[0] - 1] == nodes.shape[0] - 1:  # each row is the slot of the same number
         nodes = nodes[:0]
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
@@ -231,24 +260,8 @@ def search(layer: Layer, points: Points, row: int, starts: Ints, width: int, wan
             n_met = _unmet(listers[np.uint64(node)], nodes, marks, points, seen[n_seen:], met, n_met)
     for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
         dense[points.rows.columns[p]] = 0.0
-    found = ~nearest[:n_nearest]
-    size, rounding_slack = 0, points.rounding * (dense.shape[0] + 4)
-    code_slack = 2.0 * np.sqrt(dense.shape[0]) / SCALE if points.codes.shape[0] else 0.0  # each entry is off by 1/2
-    norm2 = 0.0
-    for p in range(points.rows.indptr[row], points.rows.indptr[row + 1]):
-        norm2 += points.rows.values[p] * points.rows.values[p]
-    farthest = keys[min(n_nearest, wanted) - 1]
-    farthest += code_slack * (np.sqrt(farthest) + code_slack / 4.0)
-    for a in range(n_seen):
-        i, distance = np.uint64(seen[a]), distances[a]
-        mark = marks[i] & np.uint8(MET - 1)
-        marks[i] = mark
-        # ‖x_i‖² ≤ 2 (‖q‖² + ‖x_i − q‖²), which takes no look at each row's own; nor is its reach read if it is too low.
-        lowest = distance - rounding_slack * (3.0 * norm2 + 2.0 * distance) - code_slack * np.sqrt(distance)
-        if lowest <= farthest or (lowest < BOUNDS[mark] and lowest < reach[i]):
-            seen[size] = seen[a]
-            size += 1
-    return Found(found, seen[:size].copy())
+    size = _keep_candidates(layer, points, row, keys[min(n_nearest, wanted) - 1], distances, seen, n_seen)
+    return Found(~nearest[:n_nearest], seen[:size].copy())
 
 
 @kernel
