@@ -167,6 +167,24 @@ def test_edges_do_not_follow_where_they_are_not_asked_for():
     check(held)
 
 
+def test_lists_are_reversed_while_that_is_asked_for():
+    rng, held = np.random.default_rng(0), Held(4)
+
+    def reversed_after(insertions):
+        for _ in range(insertions):
+            held.add(POOLS["dense"](rng), None)
+        return held.graph._near._nearest_reversed.table.count
+
+    assert reversed_after(9) == 0
+    held.graph.around(3, 2)
+    assert reversed_after(4) == 13, "a few insertions are followed unasked"
+    held.graph.around(3, 2)
+    assert reversed_after(13) == 26, "as many as there were"
+    assert reversed_after(1) == 0
+    check(held)
+    check_around(held.graph, 3, 2)
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(sorted(POOLS)), st.sampled_from([0, 1, 4, 16]), st.integers(0, 10**6))
 def test_the_graph_after_any_arrivals_and_evictions_is_that_of_the_rows_held(data, pool, spare, seed):

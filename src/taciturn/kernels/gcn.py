@@ -88,11 +88,12 @@ def new_workspace(nodes: int, entries: int, w1: Real, w2: Real) -> Workspace:
 def _labelled(labels: Labels, rows: Mask, counts: Ints) -> None:
     """Write which rows have a label of any head, and how many labels each head has, to zeros (H,)."""
     for i in range(labels.shape[0]):
-        rows[i] = False
+        is_labelled = False
         for h in range(labels.shape[1]):
-            if labels[i, h] >= 0:
-                rows[i] = True
-                counts[h] += 1
+            has_label = labels[i, h] >= 0  # counted without a branch, which could not be predicted
+            is_labelled |= has_label
+            counts[h] += has_label
+        rows[i] = is_labelled
 
 
 @kernel

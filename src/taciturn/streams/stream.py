@@ -1,7 +1,6 @@
 """A data set as an environment: contexts in random order, rewards late or missing."""
 
 from collections.abc import Iterator
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -228,7 +227,8 @@ class Stream(Displayed):
                 return self._shift(context)
             return context.copy() if isinstance(context, np.ndarray) else context
         span = slice(*self._sparse.indptr[position : position + 2].tolist())
-        row = copy(self._empty_row)  # its constructor would check a row that is sound, in ten times the time
+        row = object.__new__(sp.csr_matrix)  # its constructor would check a row that is sound, in ten times the time
+        row.__dict__.update(self._empty_row.__dict__)
         kind = row.indices.dtype  # as scipy has it for so many columns; those of the data set may be wider
         row.data, row.indices = self._sparse.data[span].copy(), self._sparse.indices[span].astype(kind)
         row.indptr = np.array([0, len(row.data)], kind)

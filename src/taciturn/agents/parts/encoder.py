@@ -149,7 +149,7 @@ class GraphEncoder(Part):
         work = self._sized_workspace(count, self._contexts.n_entries)
         given = self.graph.adjacency, self._contexts.rows, self._label_rows[:count], self._flat_w1, self._w2.data
         while True:
-            keys = self._rng.integers(0, 2**64, size=2, dtype=np.uint64)
+            keys = self._rng.bit_generator.random_raw(2)  # 64 bits each, in a tenth of the time of `integers`
             yield gcn.gradients(*given, settings.weight_decay, settings.dropout, keys, work)
 
     def _batch_gradients(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
@@ -160,7 +160,7 @@ class GraphEncoder(Part):
         while True:
             w2_t[...] = self._w2.data.transpose(0, 2, 1)
             seeds, scales = self._draw_batch(len(adjacency.indptr) - 1)
-            key = self._rng.integers(0, 2**64, dtype=np.uint64)
+            key = np.uint64(self._rng.bit_generator.random_raw())
             given = adjacency, self._contexts.rows, labels, seeds, scales, self._flat_w1, w2_t
             minibatch.gradients(*given, settings.weight_decay, settings.dropout, FANS, key, work.grad1, grad2_t)
             yield work.grad1, np.ascontiguousarray(grad2_t.transpose(0, 2, 1))

@@ -76,7 +76,7 @@ class NodeGraph(Part):
         if slot <= self._k:
             self._note_all_farthest()
             return
-        changed = np.append(changed, slot)
+        changed = np.concatenate([changed, [slot]])
         self._farthest = grown(self._farthest, slot + 1, 0)
         self._farthest[changed] = self._near.lists.distances[changed, self._k - 1]
         if slot // adjacency.BLOCK >= len(self._sums):

@@ -27,11 +27,16 @@ Ints = NDArray[np.int64]
 
 
 class Followed(ABC):
-    """What is made of the first `near` of some lists: up to date with insertions, or to be made anew."""
+    """What is made of the first `near` of some lists: up to date with insertions, or to be made anew.
+
+    It follows insertions while it is asked for, and then as many more as there were slots: together these take about as
+    long as to make it anew.
+    """
 
     def __init__(self, near: int) -> None:
         self.near = near
         self.table = Table()  # of fewer slots than there are, where lists have changed since
+        self._unasked = 0  # how many insertions it has followed since it was asked for
 
     @abstractmethod
     def _make(self, lists: knn.Lists, count: int) -> None:
@@ -43,12 +48,18 @@ class Followed(ABC):
 
     def follow(self, lists: knn.Lists, slot: int, changes: knn.Changes) -> None:
         """Follow the insertion of a slot, the last, if it is up to date with those before."""
-        if self.table.count == slot:
+        if self.table.count != slot:
+            return
+        self._unasked += 1
+        if 2 * self._unasked > slot + 1:
+            self.forget()
+        else:
             self.table.extend()
             self._insert(lists, slot, changes)
 
     def bring_up_to(self, lists: knn.Lists, count: int) -> None:
         """Be up to date with so many slots."""
+        self._unasked = 0
         if self.table.count != count:
             self.forget()
             self.table.extend(count)

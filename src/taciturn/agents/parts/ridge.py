@@ -278,5 +278,5 @@ def check_linear(*, alpha: object, ridge: object, normalize_theta: object) -> No
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
     """Vectors (…, L) at unit length; those of length zero stay as they are."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    lengths = np.sqrt(np.add.reduce(vectors * vectors, axis=-1, keepdims=True))
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
