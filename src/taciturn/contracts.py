@@ -56,7 +56,8 @@ class Decision(Displayed):
     def __init__(
         self, id: int, arm: Arm, scores: NDArray[np.float64], widths: NDArray[np.float64], propensity: float
     ) -> None:
-        """Fill the slots by their descriptors, which is quicker than `object.__setattr__`: every step makes one."""
+        """Take the parts; see the class."""
+        # By the descriptors of the slots, which is quicker than object.__setattr__: every step makes a decision.
         put_id, put_arm, put_scores, put_widths, put_propensity = _PUT
         put_id(self, id)
         put_arm(self, arm)

@@ -54,6 +54,15 @@ def test_the_solution_is_that_of_the_ridge_regressions(count):
         np.testing.assert_allclose(view.scores(node), view.predict(known, slice(None))[node], atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1e-18, 1e-23, 1e-40])
+def test_a_solution_that_has_nearly_vanished_is_of_unit_length_too(size):
+    """Its squares vanished in single precision, and the file of an agent with such a θ was refused."""
+    view, _ = view_of(*evidence(2))
+    view._theta.data[...] = size * np.random.default_rng(1).normal(size=view._theta.data.shape)
+    view.publish()
+    np.testing.assert_allclose(np.linalg.norm(view._unit_theta.data.astype(float), axis=0), 1.0, atol=1e-3)
+
+
 def test_the_bandwidth_follows_the_distances():
     """It is measured at doublings, and stays while it is within a tenth."""
     contexts, targets, weights = evidence(64)

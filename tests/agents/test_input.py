@@ -119,6 +119,15 @@ def test_invalid_contexts_are_refused(scaling):
     assert agent.decide(sp.csr_array([[0.0, 1.0, 0.0]])).id == 1, "refused contexts take no id"
 
 
+def test_a_sparse_row_of_which_a_part_was_replaced_by_a_list_is_read():
+    agent, row = taciturn.LinUCB(arms=2), sp.csr_matrix([[1.0, 0.0, 2.0]])
+    expected = [agent.decide(row).scores, agent.decide(row).scores]
+    for part in ("indptr", "indices", "data"):
+        replaced = row.copy()
+        setattr(replaced, part, getattr(row, part).tolist())
+        np.testing.assert_array_equal(agent.decide(replaced).scores, expected[1])
+
+
 def test_named_features_get_columns_in_order_of_appearance():
     named, positional = (taciturn.LinUCB(arms=2, scaling="none") for _ in range(2))
     examples = [{"red": 1.0}, {"blue": 2.0, "red": 1.0}, {"green": 1.0, "blue": 0.5}, {"red": 1.0, "green": 3.0}]

@@ -314,6 +314,17 @@ def test_a_beam_that_chance_made_too_wide_becomes_narrow_again_and_still_finds_e
     assert recall_of(held) >= 0.98
 
 
+def test_the_beam_is_never_narrower_than_lists_are_long(monkeypatch):
+    """It was where lists are longer than the widest beam, and the agent's file could not be loaded then."""
+    monkeypatch.setattr(module, "MEASURED", 100)
+    monkeypatch.setattr(module, "WIDEST", 8)
+    held, X = Held(4), np.random.default_rng(10).random((600, 4))
+    held.add(X)
+    index = held.graph._index
+    assert index.beam >= 2 * index._base.lists.neighbors.shape[1]
+    NodeGraph(held.store, K).load_state_dict(held.graph.state_dict(), 2, 4, len(X))
+
+
 def test_few_rows_that_are_left_have_no_index():
     held = Held(4)
     held.add(np.random.default_rng(5).random((400, 4)))
@@ -343,6 +354,8 @@ def forged(index, **changes):
         lambda index: forged(index, beam=3),
         lambda index: forged(index, beam=-1),
         lambda index: forged(index, recall=float("nan")),
+        lambda index: forged(index, found=index["wanted"] + 1),
+        lambda index: forged(index, found=-1),
         lambda index: forged(index, levels=[{**index["levels"][0], "nodes": index["levels"][0]["nodes"] + 1}]),
         lambda index: {name: value for name, value in index.items() if name != "levels"},
         lambda index: forged(index, listers=index["listers"][:1]),

@@ -171,6 +171,34 @@ def test_renewed_scales_are_those_of_all_rows(seed, magnitude, named, steps):
             assert abs(state.mean[j] - center) < 0.06 * unit + 1e-9 * abs(center)
 
 
+def changes_of(seed, magnitude, named):
+    """How the scale of an agent moves while some values are missing, seldom at first and mostly later."""
+    rng, agent, changes = np.random.default_rng(seed), taciturn.LinUCB(arms=2), []
+    for step in range(60):
+        x = magnitude * rng.normal(step % 7, 1 + step, size=5)
+        x[rng.random(5) < (0.1 if step < 20 else 0.9)] = np.nan
+        agent.decide(dict(enumerate(x)) if named else x)
+        renewed = agent._intake.renewed()
+        if renewed is not None:
+            changes.append(renewed)
+    return changes
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1e-100, 1e15]), st.booleans())
+def test_weights_say_of_moved_rows_what_they_said_before(seed, magnitude, named):
+    for change in changes_of(seed, magnitude, named):
+        weights = np.random.default_rng(seed).normal(size=(len(change.slots), 2, 3))
+        expected = np.linalg.solve(change.block.T.toarray(), weights.reshape(len(weights), -1))
+        found = change.of_weights(weights).reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_flags_are_turned_round_in_some_of_these_changes(named):
+    changes = [change for seed in range(5) for change in changes_of(seed, 1.0, named)]
+    assert any(-1.0 in change.block.diagonal() for change in changes)
+
+
 @given(st.integers(0, 2**32 - 1), st.sampled_from(MAGNITUDES), st.booleans(), st.sampled_from([3, 60]))
 def test_many_rows_are_taken_as_one_by_one(seed, magnitude, named, seen):
     """With outliers, rows with nothing, missing values, and bins after 40 contexts."""

@@ -86,6 +86,8 @@ class ContextReader:
     def _is_sound(self, row: Any, n_inputs: int) -> bool:
         """Whether a sparse matrix is a row as all others were, which needs no more checks."""
         columns, values, ends = row.indices, row.data, row.indptr
+        if not type(columns) is type(values) is type(ends) is np.ndarray:  # somebody has put others in their place
+            return False
         if row.shape != (1, n_inputs) or len(ends) != 2 or not len(columns) == len(values) == ends.item(1):
             return False
         if columns.dtype != INT32 or values.dtype != FLOAT64:
@@ -202,10 +204,10 @@ def _texts_of(contexts: Sequence[Any]) -> list[str]:
 
 
 def _sparse_entries(matrix: Any) -> tuple[NDArray[np.int32], NDArray[Any], int]:
-    columns, n_inputs = matrix.indices, int(matrix.shape[-1])
+    columns, n_inputs = np.asarray(matrix.indices), int(matrix.shape[-1])
     if len(columns) and not (columns.min() >= 0 and columns.max() < n_inputs):
         raise InvalidContext(f"the sparse context names a column that does not exist; there are {n_inputs}")
-    return columns.astype(np.int32), matrix.data, n_inputs
+    return columns.astype(np.int32), np.asarray(matrix.data), n_inputs
 
 
 def _dense_entries(array: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any], int]:

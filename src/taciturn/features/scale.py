@@ -86,11 +86,16 @@ class Change(NamedTuple):
     block: sp.csr_matrix  # (m, m), with three entries in a row at most
 
     def of_weights(self, weights: NDArray[Any]) -> NDArray[np.float64]:
-        """``S⁻ᵀw`` for weights of the slots (m, …): they say of moved rows what they said of the rows before."""
-        from scipy.sparse.linalg import splu  # noqa: PLC0415 - slow to import, and few agents need it soon
+        """``S⁻ᵀw`` for weights of the slots (m, …): they say of moved rows what they said of the rows before.
 
-        flat = weights.reshape(len(weights), -1).astype(float)
-        return np.asarray(splu(self.block.T.tocsc()).solve(flat)).reshape(weights.shape)
+        Values move by flags and the constant, flags by the constant alone, so that two substitutions are exact.
+        """
+        flat, diagonal = weights.reshape(len(weights), -1).astype(float), self.block.diagonal()
+        others = (self.block - sp.diags(diagonal)).T
+        solved = flat / diagonal[:, None]
+        for _ in range(2):
+            solved = (flat - others @ solved) / diagonal[:, None]
+        return np.asarray(solved).reshape(weights.shape)
 
 
 class Openings(NamedTuple):
@@ -351,7 +356,11 @@ class Scaler:
         return middles
 
     def _sample(self, held: HeldRows) -> Any:
-        """Up to `SAMPLE` rows: as an array where they have all columns, else by column; or which of an array."""
+        """Up to `SAMPLE` rows, for `_values_of`.
+
+        Where all rows are held as one array: this, and which of its rows; a copy of wide ones would be large. Where
+        none of the sample has zeros, an array; otherwise a matrix by column.
+        """
         rows = np.unique(np.linspace(0, held.count - 1, min(held.count, SAMPLE)).astype(np.int64))
         if held.dense is not None and held.dense.shape[1] == self.n_columns:
             return held.dense, rows
@@ -363,7 +372,7 @@ class Scaler:
 
     def _values_of(self, columns: NDArray[np.int64], sample: Any) -> NDArray[np.float64]:
         """The values of some columns (rows, columns); NaN where one is missing."""
-        if isinstance(sample, tuple):  # of wide rows a copy would be large
+        if isinstance(sample, tuple):
             rows_of_all, rows = sample
             return np.asarray(rows_of_all[rows[:, None], columns])
         if isinstance(sample, np.ndarray):

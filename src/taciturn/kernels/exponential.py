@@ -9,7 +9,7 @@ import numpy as np
 from taciturn.kernels.jit import inner_kernel
 
 LOWEST = -708.0
-"""The exponential of less is below the normal numbers, and counts as 0."""
+"""The exponential of less, which is hardly a normal number, counts as 0."""
 
 PER_LN2 = 1.4426950408889634
 LN2, LN2_REST = 0.6931471803691238, 1.9082149292705877e-10

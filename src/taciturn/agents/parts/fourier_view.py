@@ -173,7 +173,7 @@ class FourierView(Part):
 
     def publish(self) -> None:
         """Use the solved θ, at unit length, for scoring from now on."""
-        lengths = np.linalg.norm(self._theta.data, axis=0)
+        lengths = np.linalg.norm(self._theta.data.astype(float), axis=0)  # so that squares of small ones are not lost
         self._unit_theta.data[...] = self._theta.data / np.where(lengths > 0, lengths, 1.0)
         self._is_fresh = False
 

@@ -33,7 +33,8 @@ STARTS, STARTS_ABOVE = 12, 4
 above it from as many as the second."""
 
 BEAM, WIDEST = 96, 1024
-"""How wide the beam is at first, and at most: where rows differ by less than a search can see, none is wide enough."""
+"""How wide the beam is at first, and at most, unless lists are longer: where rows differ by less than a search can see,
+none is wide enough."""
 
 SEARCH_WORK, NODE_WORK, SHARED_WORK = 8192, 16, 4
 """What a search costs for each row in its beam, and an exact one for each row and for each entry that two rows share,
@@ -183,7 +184,7 @@ class NeighborIndex:
         missed = (wanted - found + 0.5) / wanted  # half a neighbor more, since none may be missed by chance
         factor = (missed / (1.0 - AIM)) ** POWER
         width = self.beam * min(max(factor, 1.0 / BOLDEST), BOLDEST)
-        self.beam = int(min(max(width, self._narrowest), WIDEST))
+        self.beam = int(max(min(width, WIDEST), self._narrowest))
         self._recall_before = (
             found / wanted if self._recall_before == 1.0 else (self._recall_before + found / wanted) / 2
         )
@@ -247,6 +248,7 @@ class NeighborIndex:
         for key, attribute in self.SAVED.items():
             check_plain(key, state[key], getattr(self, attribute))
             setattr(self, attribute, state[key])
+        require(0 <= self._found <= self._wanted, "the counts of neighbors are not sound")
         require(self.beam >= 2 * self._base.lists.neighbors.shape[1], "the beam is too narrow")
         self._levels = self._levels[:1]
         for slots in state["levels"]:
