@@ -1,4 +1,7 @@
-"""With many arms ViewUCB keeps features rather than scores, and solves less often; it decides as it would otherwise."""
+"""With many arms, or contexts, ViewUCB keeps features rather than scores; it decides as it would otherwise.
+
+With many arms it also solves less often.
+"""
 
 import numpy as np
 import pytest
@@ -83,6 +86,43 @@ def test_arms_whose_weights_differ_everywhere_are_solved_by_conjugate_gradients(
     agent._weights.data[:count] = np.random.default_rng(0).random((count, K))
     monkeypatch.setattr(cg_solver, "CG_STEPS", 0)  # as if these took next to nothing
     assert not agent._solver._solve_directly()
+
+
+@pytest.mark.parametrize("params", [{}, {"one_right_arm": False}, {"max_nodes": 70}, {"scaling": "auto"}], ids=str)
+def test_many_contexts_are_solved_by_features_that_are_made_once(monkeypatch, params):
+    made, stored = [], views.stored
+    monkeypatch.setattr(views, "stored", lambda *of: made.append(agent._solver._stage) or stored(*of))
+
+    def agent_of(beyond_caches):
+        monkeypatch.setattr(cg_solver, "BEYOND_CACHES", beyond_caches)
+        agent = taciturn.ViewUCB(arms=K, **{"scaling": "none"} | params)
+        agent.warm_start(*contexts(K))
+        return agent
+
+    agent = agent_of(np.inf)
+    expected = run(agent, 60)
+    assert not made
+    agent = agent_of(0)
+    made.clear()
+    found = run(agent, 60)
+    for one, two in zip(found, expected, strict=True):
+        assert one.arm == two.arm
+        np.testing.assert_allclose(one.scores, two.scores, atol=2e-3)
+    made.clear()
+    agent._solver.solve()
+    assert len(made) == 1
+    assert agent._solver._stored is None, "they are not held"
+    agent.defer_training()
+    run(agent, 20, seed=2)
+    agent.train_pending(100)
+    assert len(made) == 1, "contexts come between the pieces of a deferred solve"
+
+
+def test_features_that_are_many_are_not_stored(monkeypatch):
+    monkeypatch.setattr(cg_solver, "BEYOND_CACHES", 0)
+    monkeypatch.setattr(cg_solver, "WIDER", 0.01)
+    monkeypatch.setattr(views, "stored", None)
+    run(start(), 5)
 
 
 def test_a_context_with_zeros_is_scored_by_features_too(monkeypatch):

@@ -95,6 +95,14 @@ SHAPES = {
         {"answered": 1000, "labelled": 200, "decided": 3},
         {"max_nodes": 1300, "refit_growth": 0.3},
     ),
+    "features of many contexts, made once": (
+        "viewucb",
+        150,
+        600,
+        600,
+        {"labelled": 3590, "decided": 6},
+        {"max_nodes": 3600, "refit_growth": 0.5},
+    ),
     "widths of many features": (
         "viewucb",
         30,

@@ -80,6 +80,28 @@ def test_scores_equal_those_of_dense_features(seed, V):
 
 
 @settings(max_examples=40, deadline=None)
+@given(seed=seeds, V=st.integers(1, 4), spare=st.integers(0, 2), is_dense=st.booleans())
+def test_stored_features_are_those_of_dense_ones_and_give_the_same_products(seed, V, spare, is_dense):
+    """Of some contexts; without zeros they may be held as a matrix, which lacks columns that came later."""
+    adjacency, contexts, A_hat, X, weights, _, theta = problem(seed, V=V)
+    X, dimension, nodes = np.pad(X, ((0, 0), (0, spare))), X.shape[1] + spare, np.flatnonzero(weights.any(axis=1))
+    theta, scales = np.pad(theta, ((0, spare), (0, 0))), scales_of(A_hat, X, V).astype(np.float32)
+    dense = X[:, : dimension - spare].astype(np.float32) if is_dense else None
+    operands = views.Operands(adjacency, views.Rows(contexts, dense), scales)
+    features = views.stored(operands, nodes, dimension)
+    for found, one, expected in zip(
+        features.of_views, views.each_view(operands, nodes, dimension), oracle.features(A_hat, X, V), strict=True
+    ):
+        np.testing.assert_array_equal(found, one)
+        np.testing.assert_allclose(found, expected[nodes], rtol=1e-3, atol=1e-4)
+    scores = views.predict(operands, theta)
+    np.testing.assert_allclose(views.predict(features, theta), scores[nodes], rtol=1e-3, atol=1e-4)
+    expected = views.adjoint(operands, weights, scores.copy(), dimension)
+    found = views.adjoint(features, weights[nodes], scores[nodes], dimension)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@settings(max_examples=40, deadline=None)
 @given(seed=seeds, hops=st.integers(0, 4), V=st.integers(1, 5))
 def test_the_walk_from_a_node_is_its_row_of_each_power_of_the_adjacency(seed, hops, V):
     adjacency, contexts, A_hat, X, *_ = problem(seed)

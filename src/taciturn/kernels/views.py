@@ -136,19 +136,29 @@ def dense_rows(matrix: CSR, rows: NDArray[np.int64], dimension: int) -> Singles:
 def stored(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Features:
     """The features at some nodes."""
     found = np.empty((of.scales.shape[1], len(nodes), dimension), np.float32)
-    for v, features in enumerate(each_view(of, nodes, dimension)):
-        found[v] = features
+    for v, averaged in enumerate(_averages(of, dimension)):
+        np.take(averaged, nodes, axis=0, out=found[v])
+        found[v] *= of.scales[nodes, v, None]
     return Features(found)
 
 
 def each_view(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Iterator[Singles]:
     """The features at some nodes (N, D) of one view after the other."""
-    count, views = of.scales.shape
-    averaged = dense_rows(of.contexts.sparse, np.arange(count), dimension)
-    for v in range(views):
-        if v > 0:
-            averaged = spmm(of.adjacency, averaged)
+    for v, averaged in enumerate(_averages(of, dimension)):
         yield averaged[nodes] * of.scales[nodes, v, None]
+
+
+def _averages(of: Operands, dimension: int) -> Iterator[Singles]:
+    """``Â^v X`` (T, D) of one view after the other."""
+    (count, views), averaged = of.scales.shape, of.contexts.dense
+    if averaged is None:
+        averaged = dense_rows(of.contexts.sparse, np.arange(count), dimension)
+    elif averaged.shape[1] < dimension:
+        averaged = np.pad(averaged, ((0, 0), (0, dimension - averaged.shape[1])))
+    yield averaged
+    for _ in range(1, views):
+        averaged = spmm(of.adjacency, averaged)
+        yield averaged
 
 
 def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:

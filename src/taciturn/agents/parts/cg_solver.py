@@ -1,6 +1,6 @@
 """The ridge regressions of all views, solved by conjugate gradients in steps that can be deferred and saved."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,10 @@ CG_STEPS = 4
 
 MANY_ARMS = 256
 """With as many arms, and more of them than features, the features of the views are stored while they are solved."""
+
+BEYOND_CACHES, WIDER = 2**23, 4
+"""Where the scores of all contexts take more bytes, products of them with Â wait for memory. With at most so many times
+more features than scores, the features of all views are then made once, for all products of a solve."""
 
 CHUNK = 256
 """How many contexts at most are rescaled in one deferred step."""
@@ -116,6 +120,8 @@ class CGSolver(Part):
         self._scaled_to = 0  # contexts before this one have been rescaled in this solve
         self._stage = 0
         self._cg: views.CGState | None = None
+        self._is_whole = False  # whether all stages of this solve follow each other, so that nothing changes meanwhile
+        self._stored: tuple[views.Features, NDArray[np.int64]] | None = None  # what `_equations` made for all of them
 
     def add(self, node: int, row: SparseRow) -> None:
         """A context has come, which is such a row at unit length."""
@@ -143,10 +149,13 @@ class CGSolver(Part):
 
     def solve(self) -> None:
         """All stages, from the first."""
-        self._stage = 0
-        self._solve_step(self._contexts.count)
-        while self._stage:
+        self._stage, self._is_whole = 0, True
+        try:
             self._solve_step(self._contexts.count)
+            while self._stage:
+                self._solve_step(self._contexts.count)
+        finally:
+            self._is_whole, self._stored = False, None
 
     def train_step(self) -> bool:
         """One piece of a solve that is under way or due; False if neither."""
@@ -214,11 +223,17 @@ class CGSolver(Part):
             targets -= self._means.data.astype(np.float32)
         weighted = shared_ridge.weighted(targets, weights)
         del targets, weights  # nothing else holds them, and they are large
-        for v, features in enumerate(views.each_view(self._operands(), known, n_features)):
+        for v, features in enumerate(self._each_view(known)):
             self._theta.data[:, v] = shared_ridge.solution(features, shared, weighted, self._ridge).T
         if self._fourier is not None:
             self._fourier.solve_directly(known, shared, weighted)
         return True
+
+    def _each_view(self, known: NDArray[np.int64]) -> Iterable[NDArray[np.float32]]:
+        """The features (N, D) of one view after the other at the contexts that have a target."""
+        if self._stored is not None:
+            return self._stored[0].of_views
+        return views.each_view(self._operands(), known, self._contexts.n_features)
 
     def _begin(self) -> None:
         """Start conjugate gradients from the last solution."""
@@ -278,8 +293,8 @@ class CGSolver(Part):
     def _publish(self) -> None:
         """Use the solved θ for scoring from now on."""
         used, unit = self._theta.data[:, : self.n_used], self.unit_theta.data
-        lengths = np.linalg.norm(used, axis=0)
-        np.divide(used, np.where(lengths > 0, lengths, np.float32(1.0)), out=unit[:, : self.n_used])
+        lengths = np.sqrt(np.einsum("dvk,dvk->vk", used, used, dtype=float))  # squares of small ones are not lost
+        np.divide(used, np.where(lengths > 0, lengths, 1.0), out=unit[:, : self.n_used])
         unit[:, self.n_used :] = 0.0
         self.by_features = self._has_many_arms()
         self._project()
@@ -327,11 +342,21 @@ class CGSolver(Part):
 
     def _equations(self) -> tuple[views.Operands | views.Features, NDArray[np.int64] | slice]:
         """The features that the regressions are on, and of which contexts they are."""
-        if not self._has_many_arms():
+        if self._stored is not None:
+            return self._stored
+        if self._has_many_arms():
+            self._contexts.hold()
+        elif not self._is_quicker_stored():
             return self._operands(), slice(self._contexts.count)
-        self._contexts.hold()
         known = self._known()
-        return views.stored(self._operands(), known, self._contexts.n_features), known
+        stored = views.stored(self._operands(), known, self._contexts.n_features), known
+        self._stored = stored if self._is_whole else None
+        return stored
+
+    def _is_quicker_stored(self) -> bool:
+        """Whether it takes less to make the features of all views once than to multiply scores by Â in each product."""
+        n_scores = self.n_used * self._theta.data.shape[2]
+        return self._is_whole and _are_features_stored(self._contexts.count, self._contexts.n_features, n_scores)
 
     def _rows_of(self, column: Array) -> NDArray[np.float32]:
         return column.data[: self._contexts.count]
@@ -393,11 +418,12 @@ class CGSolver(Part):
         scores, gradient = arm_columns * sizes.nodes * n_views, arm_columns * sizes.features * n_views
         hopping = scores + 2.0 * arm_columns * sizes.nodes * (n_views - 1)
         copied = 3.0 * gradient if arm_columns < 4.0 * sizes.arms else 0.0
-        if sizes.arms < max(MANY_ARMS, sizes.features):
-            return max(hopping, scores + gradient, 2.0 * gradient) + copied
-        features = 4.0 * sizes.features * sizes.nodes * (n_views + 2)
-        by_steps = max(hopping, scores + gradient, 2.0 * gradient) + copied + features
-        return max(by_steps, self._direct_nbytes(sizes))
+        by_steps = max(hopping, scores + gradient, 2.0 * gradient) + copied
+        has_more_arms, of_view = sizes.arms >= max(MANY_ARMS, sizes.features), 4.0 * sizes.features * sizes.nodes
+        if not (has_more_arms or _are_features_stored(sizes.nodes, sizes.features, n_views * sizes.arms)):
+            return by_steps
+        direct = self._direct_nbytes(sizes) if has_more_arms else 0.0
+        return n_views * of_view + max(2.0 * of_view, by_steps, direct)
 
     def _direct_nbytes(self, sizes: Sizes) -> float:
         """Bytes of a direct solution: weights and targets, and their products; or these and one view, with its θ."""
@@ -425,6 +451,11 @@ class CGSolver(Part):
         require(self._stage <= first_cg + CG_STEPS + 1, "the stage of the solve is not sound")
         counts = self._scaled_to, self._scaled_at, self.solved_at
         require(max(counts) <= n_nodes, "the numbers of contexts are not sound")
+
+
+def _are_features_stored(count: int, n_features: int, n_scores: int) -> bool:
+    """Whether a solve makes the features of all views once, though arms are few: see `BEYOND_CACHES`."""
+    return 4.0 * count * n_scores > BEYOND_CACHES and n_features <= WIDER * n_scores
 
 
 def _moved(theta: NDArray[np.float32], change: Change) -> NDArray[Any]:
