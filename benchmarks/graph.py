@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from taciturn.agents.parts import neighbor_index
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 
 K = 5

@@ -11,7 +11,7 @@ from oracles.evidence import check_evidence
 from oracles.zoo import AGENTS, ARMS, contexts
 from taciturn.agents.lifecycle import lowest
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.errors import ForgottenDecision, TaciturnError
 

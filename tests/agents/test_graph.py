@@ -12,7 +12,7 @@ from taciturn.agents.parts import cg_solver
 from taciturn.agents.parts import graph as graph_module
 from taciturn.agents.parts import neighbor_lists as module
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.errors import TaciturnError
 from taciturn.features.scale import Change

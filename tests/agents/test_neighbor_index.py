@@ -13,7 +13,7 @@ from taciturn.agents.parts import neighbor_index as module
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.unit_rows import UnitRows
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels.search import BOUNDS, MET, SCALE, UNKNOWN, _between_codes, marks_of

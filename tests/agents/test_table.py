@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taciturn.agents.parts.part import Part, Sizes, with_spare
-from taciturn.agents.table import NodeTable, RowStore, Table
+from taciturn.agents.rows import RowStore
+from taciturn.agents.table import NodeTable, Table
 from taciturn.contracts import STATES, SparseRow
 from taciturn.errors import TaciturnError
 from taciturn.kernels.csr import CSR

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import taciturn
-from taciturn.agents import table as tables
+from taciturn.agents import rows as row_stores
 from taciturn.agents.parts import unit_rows, wide_neighbors
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.unit_rows import UnitRows
-from taciturn.agents.table import WIDE, RowStore
+from taciturn.agents.rows import WIDE, RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import knn, views
 
@@ -73,7 +73,7 @@ def check_alike(made, held):
 
 @pytest.mark.parametrize("width", [WIDE, WIDE + 71])
 def test_rows_that_are_made_are_those_that_would_be_held(width, monkeypatch):
-    monkeypatch.setattr(tables, "PIECE", 5 * width)
+    monkeypatch.setattr(row_stores, "PIECE", 5 * width)
     rng = np.random.default_rng(0)
     X, stores = both(rng, 60, width)
     for contexts, unit in stores:
@@ -204,7 +204,7 @@ def test_an_agent_decides_as_if_all_were_held_and_a_file_resumes_bit_for_bit(nam
     loaded = taciturn.load(tmp_path / "agent")
     rest = decided(agents[0], X[30:], rewards[30:])
     np.testing.assert_array_equal(decided(loaded, X[30:], rewards[30:]), rest)
-    monkeypatch.setattr(tables, "WIDE", 10**6)
+    monkeypatch.setattr(row_stores, "WIDE", 10**6)
     held = decided(agents[1], X, rewards)
     assert agents[1]._contexts.dense is None
     np.testing.assert_allclose(np.concatenate([found, rest]), held, rtol=1e-6, atol=1e-7)

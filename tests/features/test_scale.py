@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taciturn
-from taciturn.agents.table import WIDE, RawRows
+from taciturn.agents.rows import WIDE, RawRows
 from taciturn.contracts import SparseRow
 from taciturn.features.encode import ContextReader
 from taciturn.features.scale import OUTLIER, Scaler

@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from oracles import knn as oracle
 from taciturn.agents.parts.graph import NodeGraph
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.kernels import knn
 from taciturn.kernels.adjacency import BLOCK, Graph, ListEdges, bandwidth, normalized_adjacency, note_edges

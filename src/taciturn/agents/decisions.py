@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taciturn.agents.table import PENDING, SILENT, NodeTable, RowStore
+from taciturn.agents.rows import RowStore
+from taciturn.agents.table import PENDING, SILENT, NodeTable
 from taciturn.contracts import STATES, Arm, DecisionRecord, SparseRow
 from taciturn.display import Displayed, Summary, counts
 from taciturn.errors import UnknownDecision

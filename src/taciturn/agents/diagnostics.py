@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from taciturn.agents.answer_model import AnswerModel
 from taciturn.agents.parts.part import MAX_COUNT, Nearby, Part, in_range, require
-from taciturn.agents.table import LABELLED, PENDING, REWARDED, SILENT, NodeTable, RowStore
+from taciturn.agents.rows import RowStore
+from taciturn.agents.table import LABELLED, PENDING, REWARDED, SILENT, NodeTable
 from taciturn.contracts import STATES, Arm
 from taciturn.introspection import Calibration, Explanation, Health, Neighbor
 

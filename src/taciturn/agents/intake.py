@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import require
-from taciturn.agents.table import NodeTable, RawRows
+from taciturn.agents.rows import RawRows
+from taciturn.agents.table import NodeTable
 from taciturn.contracts import SparseRow
 from taciturn.features.encode import ContextReader
 from taciturn.features.named import Reading

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents import storage
 from taciturn.agents.base import BaseAgent
-from taciturn.agents.table import WIDE
+from taciturn.agents.rows import WIDE
 from taciturn.kernels.ridge import BLOCK, FEW
 from taciturn.registry import METHODS, make
 

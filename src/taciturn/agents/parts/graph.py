@@ -6,10 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from taciturn.agents.arrays import grown
 from taciturn.agents.parts.neighbor_index import NeighborIndex
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.part import Nearby, Part, Sizes, in_range, is_array, require, with_spare
-from taciturn.agents.table import RowStore, Table, grown
+from taciturn.agents.rows import RowStore
+from taciturn.agents.table import Table
 from taciturn.features.scale import Change
 from taciturn.kernels import adjacency
 from taciturn.kernels.adjacency import Graph, Neighborhood

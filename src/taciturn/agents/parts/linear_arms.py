@@ -10,7 +10,7 @@ from taciturn.agents.parts.history_ridge import HistoryRidge
 from taciturn.agents.parts.part import Part, Scores, Sizes, require
 from taciturn.agents.parts.ridge import ArmRidge
 from taciturn.agents.parts.sketch_ridge import SketchRidge
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.introspection import Covariance
 from taciturn.validate import check_choice, check_number

@@ -20,7 +20,7 @@ from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.part import Sizes, check_plain, require
 from taciturn.agents.parts.search_level import SearchLevel
 from taciturn.agents.parts.searched_rows import SearchedRows
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.kernels.search import Found, Points
 
 Ints = NDArray[np.int64]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents.lifecycle import Example, Lifecycle
 from taciturn.agents.parts.part import Part, Scores, Sizes, in_range, is_array, require
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import ridge

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import Sizes, with_spare
-from taciturn.agents.table import RowStore, Table
+from taciturn.agents.rows import RowStore
+from taciturn.agents.table import Table
 from taciturn.kernels.search import COLUMNS, SCALE, Points, points_of
 
 PIECE = 2**16

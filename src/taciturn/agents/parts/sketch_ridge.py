@@ -15,7 +15,7 @@ from taciturn.agents.lifecycle import Example, Lifecycle
 from taciturn.agents.parts.part import Part, Scores
 from taciturn.agents.parts.ridge import ArmRidge
 from taciturn.agents.parts.wide_means import WideMeans
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 

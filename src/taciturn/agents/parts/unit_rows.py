@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import Sizes, with_spare
-from taciturn.agents.table import RowStore, Table, are_full, columns_of_full, with_few_spare
+from taciturn.agents.rows import RowStore, are_full, columns_of_full, with_few_spare
+from taciturn.agents.table import Table
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import views

@@ -5,7 +5,7 @@ from typing import Any
 from taciturn.agents.lifecycle import Example, Lifecycle
 from taciturn.agents.parts.linear_arms import LinearArms
 from taciturn.agents.parts.part import Part, Scores, Sizes
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 
 

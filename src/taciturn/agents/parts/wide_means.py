@@ -15,9 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from taciturn.agents.arrays import grown
 from taciturn.agents.lifecycle import Example, Labels, Lifecycle
 from taciturn.agents.parts.part import Part, Sizes, is_array, require, with_spare
-from taciturn.agents.table import RowStore, grown
+from taciturn.agents.rows import RowStore
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import wide

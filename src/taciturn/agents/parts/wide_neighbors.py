@@ -7,7 +7,7 @@ precision and compared (`kernels.knn`). So the lists are bit for bit those of ro
 import numpy as np
 from numpy.typing import NDArray
 
-from taciturn.agents.table import RowStore
+from taciturn.agents.rows import RowStore
 from taciturn.kernels import knn
 from taciturn.kernels.csr import CSR
 
