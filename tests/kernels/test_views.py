@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,15 +81,19 @@ def test_scores_equal_those_of_dense_features(seed, V):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=seeds, V=st.integers(1, 4), spare=st.integers(0, 2), is_dense=st.booleans())
-def test_stored_features_are_those_of_dense_ones_and_give_the_same_products(seed, V, spare, is_dense):
+@given(
+    seed=seeds, V=st.integers(1, 4), spare=st.integers(0, 2), is_dense=st.booleans(), at_once=st.sampled_from([5, 12])
+)
+def test_stored_features_are_those_of_dense_ones_and_give_the_same_products(seed, V, spare, is_dense, at_once):
     """Of some contexts; without zeros they may be held as a matrix, which lacks columns that came later."""
-    adjacency, contexts, A_hat, X, weights, _, theta = problem(seed, V=V)
+    adjacency, contexts, A_hat, X, weights, targets, theta = problem(seed, dimension=20, V=V)
     X, dimension, nodes = np.pad(X, ((0, 0), (0, spare))), X.shape[1] + spare, np.flatnonzero(weights.any(axis=1))
     theta, scales = np.pad(theta, ((0, spare), (0, 0))), scales_of(A_hat, X, V).astype(np.float32)
     dense = X[:, : dimension - spare].astype(np.float32) if is_dense else None
     operands = views.Operands(adjacency, views.Rows(contexts, dense), scales)
-    features = views.stored(operands, nodes, dimension)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(views, "AT_ONCE", at_once)
+        features = views.stored(operands, nodes, dimension)
     for found, one, expected in zip(
         features.of_views, views.each_view(operands, nodes, dimension), oracle.features(A_hat, X, V), strict=True
     ):
@@ -96,9 +101,10 @@ def test_stored_features_are_those_of_dense_ones_and_give_the_same_products(seed
         np.testing.assert_allclose(found, expected[nodes], rtol=1e-3, atol=1e-4)
     scores = views.predict(operands, theta)
     np.testing.assert_allclose(views.predict(features, theta), scores[nodes], rtol=1e-3, atol=1e-4)
-    expected = views.adjoint(operands, weights, scores.copy(), dimension)
-    found = views.adjoint(features, weights[nodes], scores[nodes], dimension)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    for product, args in ((views.normal_products, (theta,)), (views.right_sides, (targets, dimension, V))):
+        expected = product(operands, weights, *args)
+        of_nodes = [part[nodes] if part is targets else part for part in args]
+        np.testing.assert_allclose(product(features, weights[nodes], *of_nodes), expected, rtol=1e-3, atol=1e-3)
 
 
 @settings(max_examples=40, deadline=None)

@@ -28,8 +28,8 @@ LISTERS, STAYING = 48, 24
 """So many that have listed a node are known, of which so many stay: the first, which are from far and near. The others
 give way to later ones, which are nearer. Some nodes are listed by thousands."""
 
-AT_ONCE = 2
-"""So many nodes are expanded together, so that the search waits less often for memory: lists of the second are on their
+AT_ONCE = 4
+"""So many nodes are expanded together, so that the search waits less often for memory: lists of the others are on their
 way while those of the first are read, and rows of all that they name."""
 
 Reals = NDArray[np.float32] | NDArray[np.float64]

@@ -30,6 +30,12 @@ DENSE_WIDTH = 16
 BLOCK = 64
 """So many columns of all contexts are propagated at a time: few enough for the processor's cache."""
 
+LINE = 16
+"""So many columns are propagated at a time where features are stored: a line of the processor's cache in each row."""
+
+AT_ONCE = 2**12
+"""Stored features of so many contexts are multiplied at a time: they are read once, and scores stay in the caches."""
+
 PIECE, FEWEST_ARMS = 2**20, 4
 """Regressions of some arms are solved at a time, so that their scores have about so many entries; of no fewer arms."""
 
@@ -38,6 +44,9 @@ MANY_FEATURES, FEW_ENTRIES = 2**12, 4
 
 SHORTEST = 1e-6
 """A view of contexts at unit length that is shorter says nothing: a context without entries, far from all others."""
+
+SMALL = 1e-15
+"""Squares of numbers of such a length begin to vanish in single precision."""
 
 
 @kernel
@@ -70,10 +79,18 @@ def full_width(matrix: CSR) -> int:
     return width if is_full else 0
 
 
-def spmm(matrix: CSR, dense: Singles) -> Singles:
-    """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U)."""
+def lengths(columns: Singles) -> NDArray[Any]:
+    """``‖θ‖`` of columns (D, …), 1 of one of zeros; that of one which has nearly vanished in double precision."""
+    found = np.linalg.norm(columns, axis=0)
+    if (found < SMALL).any():
+        found = np.where(found < SMALL, np.linalg.norm(columns.astype(float), axis=0), found)
+    return np.where(found > 0, found, np.float32(1.0))
+
+
+def spmm(matrix: CSR, dense: Singles, out: Singles | None = None) -> Singles:
+    """Return ``matrix · dense`` (N, U) for a sparse matrix (N, M) and a dense one (M, U), in `out` if that is given."""
     count = len(matrix.indptr) - 1
-    out = np.empty((count, dense.shape[1]), np.float32)
+    out = np.empty((count, dense.shape[1]), np.float32) if out is None else out
     multiply(*matrix, dense, np.ones(count, np.bool_), out)
     return out
 
@@ -134,31 +151,48 @@ def dense_rows(matrix: CSR, rows: NDArray[np.int64], dimension: int) -> Singles:
 
 
 def stored(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Features:
-    """The features at some nodes."""
-    found = np.empty((of.scales.shape[1], len(nodes), dimension), np.float32)
-    for v, averaged in enumerate(_averages(of, dimension)):
-        np.take(averaged, nodes, axis=0, out=found[v])
-        found[v] *= of.scales[nodes, v, None]
+    """The features at some nodes; what is made on the way is a `LINE` wide."""
+    dense, views = _dense(of.contexts, dimension), of.scales.shape[1]
+    found = np.zeros((views, len(nodes), dimension), np.float32)
+    for first in range(0, dense.shape[1], LINE):
+        columns = slice(first, min(first + LINE, dense.shape[1]))
+        for v, averaged in enumerate(_averages(of.adjacency, dense[:, columns], LINE, views)):
+            for start in range(0, len(nodes), AT_ONCE):
+                some = slice(start, start + AT_ONCE)
+                features = averaged[nodes[some]] * of.scales[nodes[some], v, None]
+                found[v, some, columns] = features[:, : columns.stop - first]
     return Features(found)
 
 
 def each_view(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Iterator[Singles]:
     """The features at some nodes (N, D) of one view after the other."""
-    for v, averaged in enumerate(_averages(of, dimension)):
+    views = of.scales.shape[1]
+    for v, averaged in enumerate(_averages(of.adjacency, _dense(of.contexts, dimension), dimension, views)):
         yield averaged[nodes] * of.scales[nodes, v, None]
 
 
-def _averages(of: Operands, dimension: int) -> Iterator[Singles]:
-    """``Â^v X`` (T, D) of one view after the other."""
-    (count, views), averaged = of.scales.shape, of.contexts.dense
-    if averaged is None:
-        averaged = dense_rows(of.contexts.sparse, np.arange(count), dimension)
-    elif averaged.shape[1] < dimension:
-        averaged = np.pad(averaged, ((0, 0), (0, dimension - averaged.shape[1])))
-    yield averaged
+def _dense(contexts: Rows, dimension: int) -> Singles:
+    """X (T, W): all columns, or the first ones where these have all entries."""
+    if contexts.dense is not None:
+        return contexts.dense
+    return np.asarray(dense_rows(contexts.sparse, np.arange(len(contexts.sparse.indptr) - 1), dimension))
+
+
+def _averages(adjacency: CSR, columns: Singles, width: int, views: int) -> Iterator[Singles]:
+    """``Â^v`` times some columns, and zeros (T, W), of one view after the other; the next but one overwrites it."""
+    now, spare = _in_lines(len(columns), width), _in_lines(len(columns), width)
+    now[:, : columns.shape[1]], now[:, columns.shape[1] :] = columns, 0.0
+    yield now
     for _ in range(1, views):
-        averaged = spmm(of.adjacency, averaged)
-        yield averaged
+        now, spare = spmm(adjacency, now, spare), now
+        yield now
+
+
+def _in_lines(count: int, width: int) -> Singles:
+    """An array (N, W) of any content that begins with a line of the cache: rows of `LINE` numbers are in one each."""
+    room = np.empty(count * width + LINE, np.float32)
+    first = -(room.ctypes.data // room.itemsize) % LINE
+    return room[first : first + count * width].reshape(count, width)
 
 
 def _apply_hops(adjacency: CSR, columns: Singles, views: int) -> None:
@@ -189,18 +223,35 @@ def predict(of: Operands | Features, theta: Singles) -> Singles:
     return scores
 
 
-def adjoint(of: Operands | Features, weights: Singles, scores: Singles, dimension: int) -> Singles:
+def adjoint(of: Operands, weights: Singles, scores: Singles, dimension: int) -> Singles:
     """Return ``Σ_i m_ik · scores_ivk · f_iv`` (D, V·K), the adjoint of `predict`; overwrites ``scores`` (T, V·K)."""
-    if isinstance(of, Features):
-        of_view = by_view(scores, len(of.of_views))
-        of_view *= weights[:, None]
-        return np.concatenate([f.T @ of_view[:, v] for v, f in enumerate(of.of_views)], axis=1)
     views = of.scales.shape[1]
     of_view = by_view(scores, views)
     of_view *= of.scales[:, :, None]
     of_view *= weights[:, None]
     _apply_hops(of.adjacency, scores, views)  # Â is symmetric
     return transposed_times(of.contexts, scores, dimension)
+
+
+def right_sides(of: Operands | Features, weights: Singles, targets: Singles, dimension: int, views: int) -> Singles:
+    """Return ``b = Σ_i m_ik q_ik f_iv`` (D, V·K)."""
+    if isinstance(of, Features):
+        weighted = weights * targets
+        return np.concatenate([f.T @ weighted for f in of.of_views], axis=1)
+    return adjoint(of, weights, np.tile(targets, views), dimension)
+
+
+def normal_products(of: Operands | Features, weights: Singles, theta: Singles) -> Singles:
+    """Return ``Σ_i m_ik f_iv f_ivᵀ θ_vk`` (D, V·K)."""
+    if not isinstance(of, Features):
+        return adjoint(of, weights, predict(of, theta), len(theta))
+    of_view = by_view(theta, len(of.of_views))
+    products = np.zeros_like(of_view)
+    for first in range(0, len(weights), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        for v, f in enumerate(of.of_views[:, some]):
+            products[:, v] += f.T @ (weights[some] * (f @ of_view[:, v]))
+    return products.reshape(theta.shape)
 
 
 def _column_dots(left: Singles, right: Singles) -> Singles:
@@ -240,8 +291,8 @@ def cg_init(of: Operands | Features, weights: Singles, targets: Singles, ridge: 
     (T, K) is m, ``targets`` (T, K) is q and ``ridge`` is λ.
     """
     dimension, views = len(theta), theta.shape[1] // targets.shape[1]
-    r = adjoint(of, weights, np.tile(targets, views), dimension)
-    Atheta = adjoint(of, weights, predict(of, theta), dimension)
+    r = right_sides(of, weights, targets, dimension, views)
+    Atheta = normal_products(of, weights, theta)
     Atheta += np.float32(ridge) * theta
     r -= Atheta
     return CGState(r, r.copy(), _column_dots(r, r))
@@ -253,7 +304,7 @@ def cg_step(of: Operands | Features, weights: Singles, ridge: float, theta: Sing
     The step length is 0 in a column with ``pᵀAp = 0``: p is zero there, because r is.
     """
     r, p, residual_norm2 = state
-    Ap = adjoint(of, weights, predict(of, p), len(theta))
+    Ap = normal_products(of, weights, p)
     Ap += np.float32(ridge) * p
     pAp = _column_dots(p, Ap)
     alpha = np.divide(residual_norm2, pAp, out=np.zeros_like(pAp), where=pAp > 0)

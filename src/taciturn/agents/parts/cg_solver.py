@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taciturn.agents.arrays import grown
 from taciturn.agents.parts.fourier_view import FourierView
 from taciturn.agents.parts.graph import NodeGraph
 from taciturn.agents.parts.part import Array, Part, Sizes, is_array, require
 from taciturn.agents.parts.unit_rows import UnitRows
-from taciturn.agents.table import NodeTable, grown
+from taciturn.agents.table import NodeTable
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import shared_ridge, views
@@ -293,8 +294,7 @@ class CGSolver(Part):
     def _publish(self) -> None:
         """Use the solved θ for scoring from now on."""
         used, unit = self._theta.data[:, : self.n_used], self.unit_theta.data
-        lengths = np.sqrt(np.einsum("dvk,dvk->vk", used, used, dtype=float))  # squares of small ones are not lost
-        np.divide(used, np.where(lengths > 0, lengths, 1.0), out=unit[:, : self.n_used])
+        np.divide(used, views.lengths(used), out=unit[:, : self.n_used])
         unit[:, self.n_used :] = 0.0
         self.by_features = self._has_many_arms()
         self._project()

@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import Array, Part, Sizes, require
-from taciturn.agents.table import RowStore, Table
+from taciturn.agents.rows import RowStore
+from taciturn.agents.table import Table
 from taciturn.features.scale import Change
 from taciturn.kernels import fourier
 from taciturn.kernels.csr import CSR
 from taciturn.kernels.shared_ridge import SharedWeights, Weighted, solution
+from taciturn.kernels.views import lengths
 
 Singles = NDArray[np.float32]
 
@@ -173,8 +175,7 @@ class FourierView(Part):
 
     def publish(self) -> None:
         """Use the solved θ, at unit length, for scoring from now on."""
-        lengths = np.linalg.norm(self._theta.data.astype(float), axis=0)  # so that squares of small ones are not lost
-        self._unit_theta.data[...] = self._theta.data / np.where(lengths > 0, lengths, 1.0)
+        self._unit_theta.data[...] = self._theta.data / lengths(self._theta.data)
         self._is_fresh = False
 
     def _weighted(self) -> Iterator[tuple[Singles, Singles, Singles]]:
