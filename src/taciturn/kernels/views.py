@@ -1,4 +1,4 @@
-"""Ridge regressions on V views of the same contexts, without storing the features of the views.
+"""Ridge regressions on V views of the same contexts, whose features are stored only where that takes less.
 
 View v of context i is ``f_iv = (Â^v X)_i`` scaled to unit length, v = 0 … V−1: the context itself, then averaged over
 its neighbors, over their neighbors, and so on. In view v the coefficients of arm k minimize
@@ -7,7 +7,8 @@ its neighbors, over their neighbors, and so on. In view v the coefficients of ar
 
 with targets q (T, K) and weights m (T, K). All V·K columns of ``theta`` (D, V·K), column v·K + k for θ_vk, are solved
 together by conjugate gradients (Hestenes and Stiefel 1952), one step per call, starting from the current ``theta``. A
-product with all features of view v is one sparse product with X and v sparse products with Â (T, T).
+product with all features of view v is one sparse product with X and v sparse products with Â (T, T) (`Operands`), or
+one with the features themselves (`Features`).
 """
 
 import itertools
@@ -80,7 +81,7 @@ def full_width(matrix: CSR) -> int:
 
 
 def lengths(columns: Singles) -> NDArray[Any]:
-    """``‖θ‖`` of columns (D, …), 1 of one of zeros; that of one which has nearly vanished in double precision."""
+    """``‖θ‖`` of each column (D, …), 1 where that is 0; where θ has nearly vanished, summed in double precision."""
     found = np.linalg.norm(columns, axis=0)
     if (found < SMALL).any():
         found = np.where(found < SMALL, np.linalg.norm(columns.astype(float), axis=0), found)
@@ -151,7 +152,7 @@ def dense_rows(matrix: CSR, rows: NDArray[np.int64], dimension: int) -> Singles:
 
 
 def stored(of: Operands, nodes: NDArray[np.int64], dimension: int) -> Features:
-    """The features at some nodes; what is made on the way is a `LINE` wide."""
+    """The features at some nodes, made `LINE` columns at a time: what is made on the way takes little memory."""
     dense, views = _dense(of.contexts, dimension), of.scales.shape[1]
     found = np.zeros((views, len(nodes), dimension), np.float32)
     for first in range(0, dense.shape[1], LINE):
@@ -478,11 +479,9 @@ def all_unit_scales(adjacency: CSR, contexts: Singles, views: int) -> Singles:
     """
     norms2 = np.zeros((len(contexts), views))
     for first in range(0, contexts.shape[1], BLOCK):
-        columns = np.ascontiguousarray(contexts[:, first : first + BLOCK])
-        for v in range(views):
-            if v > 0:
-                columns = spmm(adjacency, columns)
-            norms2[:, v] += np.square(columns).sum(axis=1, dtype=np.float64)
+        columns = contexts[:, first : first + BLOCK]
+        for v, averaged in enumerate(_averages(adjacency, columns, columns.shape[1], views)):
+            norms2[:, v] += np.square(averaged).sum(axis=1, dtype=np.float64)
     is_long = norms2 > SHORTEST * SHORTEST
     return np.sqrt(np.divide(1.0, norms2, out=np.zeros_like(norms2), where=is_long)).astype(np.float32)
 
