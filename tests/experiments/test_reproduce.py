@@ -1,5 +1,6 @@
 """The paper's experiments, and the comparison with the printed tables."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from rich.console import Console
 
 from taciturn.contracts import Dataset
 from taciturn.experiments.reproduce import paper_datasets, paper_experiments, write_spaces
@@ -61,6 +63,29 @@ def test_every_cell_is_compared_with_the_printed_one(tmp_path):
     assert random75._replace(ours=50.0).verdict == "within"
     assert random75._replace(ours=40.0).verdict == "below"
     assert random75._replace(printed=None).difference is None
+
+
+def shown(cells):
+    """The comparison as a terminal of 80 columns shows it."""
+    console = Console(width=80, file=io.StringIO())
+    for table in paper.comparison_tables(cells):
+        console.print(table)
+    return console.file.getvalue()
+
+
+def test_the_comparison_is_whole_in_a_terminal_of_80_columns():
+    """Numbers were cut off for the sake of a column that said the same of all methods."""
+    found = ("l1 rows, agents as they are", "method", 10, 34.7, 14.4, 38.1, 12.5)
+    cells = [
+        paper.Cell("table1", "cora", "25%", "always Neural_Networks", "", "constant arm", 10, 30.2, 0.0, None, None),
+        *(paper.Cell("table1", "cora", "25%", method, *found) for method in ("linucb", "bilinucb-kmeans")),
+    ]
+    text = shown(cells)
+    assert "…" not in text
+    assert text.count("34.7 (14.4)") == text.count("38.1 (12.5)") == 2
+    assert text.count("l1 rows") == 1
+    others = shown([*cells, cells[1]._replace(scaling="none")])
+    assert "none" in others, "each row says its scaling where these differ"
 
 
 def test_context_spaces_are_projected_to_2d_and_drawn(tmp_path):

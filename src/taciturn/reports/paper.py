@@ -91,14 +91,18 @@ def cell_texts(cell: Cell) -> list[str]:
 
 
 def comparison_tables(cells: Sequence[Cell]) -> Iterator[Table]:
-    """Yield the comparison for the terminal, one table per section."""
+    """Yield the comparison for the terminal, one table per section; what all its cells share stands below it."""
     styles = {"within": "green", "above": "cyan", "below": "red", "": "dim"}
     for title, section in sections(cells).items():
+        scalings = {cell.scaling for cell in section if cell.scaling}
+        columns, caption = (HEADER[:-1], f"scaling: {scalings.pop()}") if len(scalings) == 1 else (HEADER, None)
         table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="bold")
-        for i, column in enumerate(HEADER):
-            table.add_column(column, justify="right" if 2 <= i <= 4 else "left", no_wrap=True)
+        table.caption, table.caption_justify, table.padding = caption, "left", (0, 1, 0, 0)
+        for i, column in enumerate(columns):
+            is_number = 2 <= i <= 4
+            table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
         for cell in section:
-            table.add_row(*cell_texts(cell), style=styles[cell.verdict])
+            table.add_row(*cell_texts(cell)[: len(columns)], style=styles[cell.verdict])
         yield table
 
 
