@@ -119,6 +119,14 @@ SHAPES = {
         {"labelled": 1600, "decided": 6},
         {"max_nodes": 1700, "refit_growth": 0.5},
     ),
+    "views of dense contexts that are scaled": (
+        "viewucb",
+        5,
+        3000,
+        3000,
+        {"labelled": 1600, "decided": 6},
+        {"max_nodes": 1700, "refit_growth": 0.5, "scaling": "auto"},
+    ),
     "views of sparse contexts": (
         "viewucb",
         2,

@@ -7,6 +7,7 @@ import pytest
 
 import taciturn
 from taciturn.agents import rows as row_stores
+from taciturn.agents import scaled_rows
 from taciturn.agents.parts import unit_rows, wide_neighbors
 from taciturn.agents.parts.neighbor_lists import NeighborLists
 from taciturn.agents.parts.unit_rows import UnitRows
@@ -222,3 +223,77 @@ def test_more_rows_than_are_made_are_held(monkeypatch):
     assert contexts.dense is None
     for part, wanted in zip(unit.rows, other.rows, strict=True):
         np.testing.assert_array_equal(part, wanted)
+
+
+def odd_contexts(rng, count):
+    """Wide contexts on scales of their own, of which later ones have what makes rows unlike the others."""
+    X = rng.normal(size=(count, WIDE)) + rng.normal(size=(4, WIDE))[rng.integers(4, size=count)]
+    X *= 10.0 ** rng.integers(-100, 15, size=WIDE)
+    X[:, 7] = 1e9 + rng.normal(size=count)
+    X[9::9] = X[1]
+    X[40:, 13] = X[39, 13]  # which does not vary any longer
+    X[44, 3] = 1e15
+    X[52, 5] = np.nan
+    X[58, :9] = 0.0
+    return X
+
+
+def lived(agent, X, rewards, folder):
+    """All that an agent says while it learns, corrects, forgets, forks and is saved; and whether rows were made."""
+    said, were_made = [], []
+
+    def note(decision):
+        said.append(np.concatenate([decision.scores, decision.widths]))
+        were_made.append(agent._contexts._is_made)
+
+    for x, reward in zip(X[:30], rewards, strict=False):
+        note(agent.decide(x))
+        agent.feedback(agent.next_id - 1, reward)
+    agent.feedback(agent.next_id - 4, 1)
+    agent.withdraw(agent.next_id - 2)
+    for decision in agent.decide_batch(X[30:36]):
+        note(decision)
+    agent.warm_start(X[36:40], [0, 1, 2, 0])
+    agent.save(folder / "agent")
+    agent = taciturn.load(folder / "agent").fork()
+    for x, reward in zip(X[40:], rewards[40:], strict=True):
+        note(agent.decide(x))
+        agent.feedback(agent.next_id - 1, reward)
+    count = agent._contexts.count
+    said += [
+        agent._contexts.matrix(0, count).toarray().ravel(),
+        agent._contexts.some(np.arange(count)[::-3]).values,
+        agent.decisions.recent_contexts(5, 10**6).toarray().ravel(),
+        np.array([neighbor.closeness for neighbor in agent.explain(agent.next_id - 1).supporting]),
+    ]
+    return said, were_made
+
+
+@pytest.mark.parametrize("params", [{}, {"max_nodes": 40}, {"max_nodes": 40, "forget": "reservoir"}])
+@pytest.mark.parametrize("is_odd", [False, True])
+def test_scaled_rows_that_are_made_are_bit_for_bit_those_that_would_be_held(params, is_odd, monkeypatch, tmp_path):
+    monkeypatch.setattr(scaled_rows, "PIECE", 5 * WIDE)
+    rng = np.random.default_rng(4)
+    X = odd_contexts(rng, 70) if is_odd else rng.normal(size=(70, WIDE))
+    rewards = rng.choice([1, 0, 0.5, None], size=70).tolist()
+    said, were_made = lived(taciturn.ViewUCB(arms=3, **params), X, rewards, tmp_path)
+    assert sum(were_made) > (20 if is_odd else 60)
+    monkeypatch.setattr(scaled_rows, "MOST_MADE", 0)
+    wanted, were_held = lived(taciturn.ViewUCB(arms=3, **params), X, rewards, tmp_path)
+    assert not any(were_held)
+    for one, another in zip(said, wanted, strict=True):
+        np.testing.assert_array_equal(one, another)
+
+
+def test_more_scaled_rows_than_are_made_are_held(monkeypatch):
+    rng = np.random.default_rng(5)
+    X, rewards = rng.normal(size=(30, WIDE)), rng.choice([1, 0, None], size=30).tolist()
+    wanted = decided(taciturn.ViewUCB(arms=3), X, rewards)
+    for module in (scaled_rows, unit_rows):
+        monkeypatch.setattr(module, "MOST_MADE", 20)
+    agent = taciturn.ViewUCB(arms=3)
+    found = decided(agent, X[:20], rewards[:20])
+    assert agent._contexts._is_made
+    found = np.concatenate([found, decided(agent, X[20:], rewards[20:])])
+    assert not agent._contexts._is_made
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)

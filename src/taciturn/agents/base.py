@@ -115,8 +115,8 @@ class BaseAgent(Displayed, ABC):
         self._rng = self._generators["learn"]
         self._set_arms(names)
         self._table = NodeTable(len(names))
-        self._contexts = self._table.contexts
         self._intake = Intake(Features.of(self.features), self.scaling, self._table, self._make_room, self._has_room)
+        self._contexts = self._table.contexts
         self._policy = Policy(len(names), self.epsilon, self.temperature, self._generators["policy"])
         self._lifecycle = Lifecycle(
             self._table,

@@ -98,6 +98,6 @@ class Decisions(Displayed, Mapping[int, DecisionRecord]):
 
     def recent_contexts(self, most: int, max_entries: int) -> sp.csr_matrix:
         """The newest contexts as a copied CSR matrix: at most `most`, with at most `max_entries` entries together."""
-        ends = self.contexts.rows.indptr
+        ends = self.contexts.ends
         first = max(len(self) - most, int(np.searchsorted(ends, ends[-1] - max_entries)), 0)
         return self.contexts.matrix(first, len(self))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import require
 from taciturn.agents.rows import RawRows
+from taciturn.agents.scaled_rows import ScaledRows
 from taciturn.agents.table import NodeTable
 from taciturn.contracts import SparseRow
 from taciturn.features.encode import ContextReader
@@ -55,6 +56,7 @@ class Intake:
         self.reader = ContextReader(features, scaled=self.scaler is not None)
         if self.scaler is not None:
             table.raw = RawRows()
+            table.contexts = ScaledRows(table.raw, self.scaler, table.id)
         self.raw = table.raw
 
     # Reading.

@@ -20,7 +20,10 @@ def sizes_with(table: NodeTable, n_arms: int, n_features: int, n_nodes: int, com
     known = table.count + len(coming)
     if known == 0:
         return Sizes(n_arms, n_features, n_nodes, n_features * n_nodes)
-    entries = table.contexts.n_entries + sum(len(row.columns) for row in coming)
+    entries = table.contexts.n_entries
+    if table.raw is not table.contexts:  # numbers, and the constant, that have not varied yet
+        entries = max(entries, table.raw.n_entries + table.count)
+    entries += sum(len(row.columns) for row in coming)
     return Sizes(n_arms, n_features, n_nodes, entries * n_nodes // known)
 
 

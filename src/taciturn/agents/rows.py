@@ -50,6 +50,7 @@ class RowStore(Part):
         self.count = 0
         self.n_features = 0
         self.spare_columns = False
+        self.spare_values = False  # of rows that can be made of others
         self._width = 0  # of rows whose columns are not held
         self._indptr = np.zeros(16, np.int64)
         self._entries: tuple[NDArray[Any], ...] = (np.zeros(256, np.int32), np.zeros(256))  # columns and values
@@ -58,7 +59,7 @@ class RowStore(Part):
     def append(self, row: SparseRow) -> int:
         """Add a row at the end and return its number."""
         if self._width or (self.count == 0 and self.spare_columns):
-            self._fit_columns(len(row.columns), is_full=_is_full(row))
+            self._fit_columns(len(row.columns), is_full=is_full(row))
         if self._width:
             self._append(row.values)
             return self.count - 1
@@ -112,14 +113,19 @@ class RowStore(Part):
         if self._width or (self.count == 0 and self.spare_columns):
             width = full_width(rows)
             self._fit_columns(width, is_full=width >= WIDE)
-        first, count = int(self._indptr[self.count]), self.count + len(rows.indptr) - 1
-        ends = first + rows.indptr
+        entries = self._next_entries_of(rows.indptr)
+        for array, part in zip(self._entries, rows[1:] if not self._width else rows[2:], strict=True):
+            array[entries] = part
+
+    def _next_entries_of(self, indptr: NDArray[np.int64]) -> slice:
+        """Where the entries of several rows more are, which there is room for now."""
+        first, count = int(self._indptr[self.count]), self.count + len(indptr) - 1
+        ends = first + indptr
         self._make_room(int(ends[-1]))
         self._indptr = grown(self._indptr, count + 1, 0)
         self._indptr[self.count : count + 1] = ends
-        for array, part in zip(self._entries, rows[1:] if not self._width else rows[2:], strict=True):
-            array[first : ends[-1]] = part
         self.count = count
+        return slice(first, int(ends[-1]))
 
     def _forget_last(self) -> None:
         """Rows move: the last one is read anew, and a view of it keeps no array of before."""
@@ -154,6 +160,11 @@ class RowStore(Part):
     def dense_singles(self) -> NDArray[np.float32] | None:
         """The rows (T, W) in single precision, where those in double precision are not held."""
         return None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all rows are wide and have no zeros, and columns are not held."""
+        return self._width > 0
 
     @property
     def dense(self) -> NDArray[np.float64] | None:
@@ -274,8 +285,12 @@ class RowStore(Part):
 
     def nbytes(self, sizes: Sizes) -> float:
         """A column, if it is held, and a value for each entry, and where rows end; spare ones too."""
-        are_held = not self._width if self.count else not (self.spare_columns and are_full(sizes))
-        return (12.0 if are_held else 8.0) * with_few_spare(sizes.entries) + 8.0 * with_spare(sizes.nodes)
+        each = 8.0 if self.will_be_full(sizes) else 12.0
+        return each * with_few_spare(sizes.entries) + 8.0 * with_spare(sizes.nodes)
+
+    def will_be_full(self, sizes: Sizes) -> bool:
+        """Whether columns will not be held; numbers vary from the second context on."""
+        return self.is_full if self.count > 1 else self.spare_columns and are_full(sizes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """The values once more, with a mask: they are copied when they grow or rows are evicted."""
@@ -313,7 +328,7 @@ def with_few_spare(entries: int) -> int:
     return min(with_spare(entries), entries + IN_PAGES // 64)
 
 
-def _is_full(row: SparseRow) -> bool:
+def is_full(row: SparseRow) -> bool:
     """Whether a row is wide and has all columns up to its last."""
     width = len(row.columns)
     return width >= WIDE and row.columns[-1] == width - 1

@@ -153,7 +153,7 @@ class ViewUCB(BaseAgent):
         # The arm that turned out wrong, or −1.
         self._rejected_arm = table.column("rejected_arm", np.int32, fill=-1, below="arm")
         self._view_scores = table.column("view_scores", np.float32, n_views, "arm", fill=np.nan, new_arm=ABSENT)
-        self._contexts.spare_columns = True
+        self._contexts.spare_columns = self._contexts.spare_values = True
         self._unit = UnitRows(self._contexts, self.constant if self.scaling == "auto" else 1.0)
         self._graph = NodeGraph(self._unit, self.neighbors)
         self._ridge = self._new_widths()

@@ -272,6 +272,16 @@ class Scaler:
         """A row in which nothing is new, in slots."""
         return SparseRow(*scale_rows.scale_row(self._state, self._layout, *row))
 
+    def scaled_without_zeros(self, values: NDArray[np.float64], n_slots: int) -> NDArray[np.float64] | None:
+        """The values (n, `n_slots`) that `scaled_rows` makes of rows (n, C), where none is 0; in less time, or None.
+
+        Of rows that have all columns: they have all slots then, unless some columns have none or bins are among them.
+        """
+        full = self._full()
+        if values.shape[1] != self.n_columns or len(full.order) != n_slots or len(full.bins.columns):
+            return None
+        return scale.in_slots(full, scale.standardized(full, values))
+
     def scaled_rows(self, rows: CSR, ids: NDArray[np.int64]) -> CSR:
         """Many rows in slots; those of an id before the first with bins have none."""
         return scale_rows.scale_rows(self._state, self._layout, int(np.searchsorted(ids, self.binned_from)), rows)

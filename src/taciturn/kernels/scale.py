@@ -120,12 +120,10 @@ def full(state: ScaleState, layout: Layout) -> Full:
     return Full(state.mean[:n], state.inverse[:n], layout.bins, ones, slots[None], slots.argsort())
 
 
-@np.errstate(over="ignore")  # of outliers
 def scale_full(full: Full, values: Floats, most: float) -> tuple[Columns, Floats] | None:
     """Slots (n, W) and values (n, W) of rows (n, C), or None unless all are as `Full` says."""
-    _, _, bins, ones, slots, order = full
-    scaled = values - full.mean
-    scaled *= full.inverse
+    _, _, bins, _, slots, order = full
+    scaled = standardized(full, values)
     sizes = np.abs(scaled)
     if not (sizes.item(sizes.argmax()) < most * BELOW and sizes.item(sizes.argmin()) > 0.0):  # false for NaN too
         return None
@@ -136,8 +134,23 @@ def scale_full(full: Full, values: Floats, most: float) -> tuple[Columns, Floats
         slots = np.concatenate((fixed if n == 1 else fixed.repeat(n, axis=0), below + bins.slots), axis=1)
     elif n > 1:
         slots = slots.repeat(n, axis=0)
-    scaled = np.concatenate((scaled, ones if n == 1 else ones.repeat(n, axis=0)), axis=1)
-    return slots.take(order, axis=1), scaled.take(order, axis=1)
+    return slots.take(order, axis=1), in_slots(full, scaled)
+
+
+@np.errstate(over="ignore")  # of outliers
+def standardized(full: Full, values: Floats) -> Floats:
+    """``z`` (n, C) of rows (n, C)."""
+    scaled = values - full.mean
+    scaled *= full.inverse
+    return scaled
+
+
+def in_slots(full: Full, scaled: Floats) -> Floats:
+    """The values (n, W) of rows of ``z`` (n, C), with ones for all that rows have beside them."""
+    n = len(scaled)
+    return np.concatenate((scaled, full.ones if n == 1 else full.ones.repeat(n, axis=0)), axis=1).take(
+        full.order, axis=1
+    )
 
 
 @kernel

@@ -6,15 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import Sizes, with_spare
-from taciturn.agents.rows import RowStore, are_full, columns_of_full, with_few_spare
+from taciturn.agents.rows import RowStore, columns_of_full, with_few_spare
+from taciturn.agents.scaled_rows import MOST_MADE
 from taciturn.agents.table import Table
 from taciturn.contracts import SparseRow
 from taciturn.features.scale import Change
 from taciturn.kernels import views
 from taciturn.kernels.csr import CSR
-
-MOST_MADE = 4096
-"""Up to so many wide rows are made in double precision where they are needed; of more, all are needed often."""
 
 
 def lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -60,7 +58,7 @@ class UnitRows(RowStore):
         return len(self._entries) == 2
 
     def _may_be_made(self) -> bool:
-        return self._of.dense is not None and self._of.count <= MOST_MADE
+        return self._of.is_full and self._of.count <= MOST_MADE
 
     def hold(self) -> None:
         """Hold double precision from now on, and the columns of the contexts."""
@@ -99,8 +97,8 @@ class UnitRows(RowStore):
         )
 
     def __getitem__(self, node: int) -> SparseRow:
-        """One row, as a view or made."""
-        if self._is_held:
+        """One row, as a view or made; not to be written to."""
+        if self._is_held or node == self._last:
             return super().__getitem__(node)
         rows, _ = self.at(np.array([node]))
         return SparseRow(rows.columns, rows.values)
@@ -135,7 +133,8 @@ class UnitRows(RowStore):
             self._lengths.data[node] = length = lengths(units[None])[0]
             units /= length
         self._append(*[units] * len(self._entries))
-        return SparseRow(columns, units)
+        self._last, self._last_row = node, SparseRow(columns, units)  # it is looked for among all others now
+        return self._last_row
 
     def keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all rows but these, which are renumbered in their order."""
@@ -186,18 +185,15 @@ class UnitRows(RowStore):
 
     def nbytes(self, sizes: Sizes) -> float:
         """Single precision, and double precision where it is held, with columns that the contexts then hold too."""
-        if not self._will_be_full(sizes):
+        if not self._of.will_be_full(sizes):
             return super().nbytes(sizes)
         each = 4.0 if sizes.nodes <= MOST_MADE else 16.0
         return each * with_few_spare(sizes.entries) + 16.0 * with_spare(sizes.nodes)
 
     def working_nbytes(self, sizes: Sizes) -> float:
         """Where rows are made, at worst all of them, with their columns: a neighborhood can be large."""
-        is_made = self._will_be_full(sizes) and sizes.nodes <= MOST_MADE
+        is_made = self._of.will_be_full(sizes) and sizes.nodes <= MOST_MADE
         return 12.0 * sizes.entries if is_made else super().working_nbytes(sizes)
-
-    def _will_be_full(self, sizes: Sizes) -> bool:
-        return self._of.dense is not None if self._of.count else self._of.spare_columns and are_full(sizes)
 
     def state_dict(self) -> dict[str, Any]:
         """The rows, if they are held; they are made anew from the contexts."""
