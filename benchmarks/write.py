@@ -23,6 +23,7 @@ PARTS = {
     "words": [],
     "wide": [],
     "arms": [],
+    "sketch": [],
     "first": [],
     "linucb": [],
     "gcnucb": [],

@@ -124,8 +124,8 @@ SHAPES = {
         5,
         3000,
         3000,
-        {"labelled": 1600, "decided": 6},
-        {"max_nodes": 1700, "refit_growth": 0.5, "scaling": "auto"},
+        {"labelled": 2200, "decided": 6},
+        {"max_nodes": 2300, "refit_growth": 0.5, "scaling": "auto"},
     ),
     "views of sparse contexts": (
         "viewucb",
