@@ -126,7 +126,7 @@ class Covariance(NamedTuple):
     `form` is "exact", "history" (exact too, through the contexts that were learned) or "sketch". Of a sketch: `rank` is
     how many features it has; `width_ratio` is how large the widths of a few of the last contexts are, as a share of the
     exact ones, None where that is not known; `unsolved` is the residual of the normal equations of θ, as a share of
-    their right side, which is 0 for the ridge solution.
+    their longer side, which is 0 for the ridge solution.
     """
 
     form: str

@@ -254,6 +254,30 @@ def test_corrections_of_a_sketch_leave_what_is_expected_near_the_exact_solution(
     assert agent.health().covariance.unsolved < 0.1
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_nothing_is_expected_once_all_that_a_sketch_learned_is_undone(is_named):
+    """Without examples nothing was solved, so that θ stayed where the last one had moved it, and `unsolved` was 0."""
+    rng = np.random.default_rng(0)
+    contexts = [
+        {f"w{word}": 1.0 for word in rng.integers(0, 300, size=6).tolist()} if is_named else rng.normal(size=300)
+        for _ in range(120)
+    ]
+    agent = taciturn.LinUCB(arms=3, covariance="sketch", rank=16)
+    for step, context in enumerate(contexts):
+        agent.feedback(agent.decide(context).id, float(step % 2))
+    for id in range(119):
+        agent.feedback(id, None)
+        assert 0 <= agent.health().covariance.unsolved <= 2
+    agent.withdraw(119)
+    agent._ridge._form.means.solve()
+    assert not agent._ridge.theta.any()
+    assert agent.health().covariance.unsolved == 0
+    agent.decide(contexts[0])
+    agent.feedback(agent.decide(contexts[1]).id, 1)
+    agent.feedback(agent.next_id - 1, None)
+    assert agent._ridge._form.means._is_due or agent.health().covariance.unsolved in (0, pytest.approx(1))
+
+
 def test_a_sketch_of_more_rank_than_features_is_exact():
     rng, w = np.random.default_rng(0), np.random.default_rng(1).normal(size=50)
     agent, exact = (taciturn.LinUCB(arms=2, covariance=form) for form in ("sketch", "exact"))

@@ -256,6 +256,33 @@ def test_wrong_arguments_beside_contexts_are_refused_in_one_line_that_names_them
         agent.feedback(10**400, 1)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda agent, long: agent.feedback(0, long),
+        lambda agent, _: agent.feedback(0, np.ones((40, 40))),
+        lambda agent, long: agent.retire_arm({long: 1}),
+        lambda agent, long: agent.retire_arm(long),
+        lambda agent, long: agent.warm_start(np.ones((2, 3)), long),
+        lambda agent, long: agent.warm_start(np.ones((2, 3)), [0, long]),
+        lambda agent, long: agent.decide(np.ones(3), neighbors=long),
+        lambda agent, long: agent.decide(np.ones(3), allowed=[long]),
+        lambda agent, long: agent.decide(np.ones(3), allowed=long),
+        lambda agent, long: agent.decide(np.ones(3), at=long),
+        lambda agent, _: agent.decide_batch(np.datetime64("2020-01-01")),
+        lambda agent, _: agent.warm_start(np.float64(3), [0]),
+    ],
+)
+def test_whatever_is_wrong_is_said_in_one_short_line(wrong):
+    agent = taciturn.LinUCB(arms=3)
+    agent.decide(np.ones(3))
+    with pytest.raises(TaciturnError) as refused:
+        wrong(agent, "x" * 10**6)
+    assert len(str(refused.value)) < 300
+    assert "\n" not in str(refused.value)
+    assert agent.next_id == 1
+
+
 def test_neighbors_are_a_list_of_known_ids():
     agent = taciturn.GCNUCB(arms=2)
     ids = agent.warm_start(np.eye(2), [0, 1], edges=[(0, 1), (1, 0), (1, 1)])

@@ -121,11 +121,11 @@ SHAPES = {
     ),
     "views of dense contexts that are scaled": (
         "viewucb",
-        5,
+        200,
         3000,
         3000,
-        {"labelled": 2200, "decided": 6},
-        {"max_nodes": 2300, "refit_growth": 0.5, "scaling": "auto"},
+        {"labelled": 1600, "decided": 6},
+        {"max_nodes": 1700, "refit_growth": 0.5, "scaling": "auto"},
     ),
     "views of sparse contexts": (
         "viewucb",

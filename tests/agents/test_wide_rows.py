@@ -297,3 +297,21 @@ def test_more_scaled_rows_than_are_made_are_held(monkeypatch):
     found = np.concatenate([found, decided(agent, X[20:], rewards[20:])])
     assert not agent._contexts._is_made
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_column_that_hardly_varied_and_then_does_leaves_rows_so_far_as_they_were(is_named, monkeypatch):
+    """Rows were made on the scale that the column had opened, and were longer than those they stood for."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(30, WIDE))
+    X[:12, -1] = 1e-300 * np.arange(1, 13)
+    contexts = [{"text": [*x[:-1].tolist(), 1.0], "likelihood": x[-1]} for x in X] if is_named else list(X)
+    rewards, said = rng.choice([1, 0, None], size=30).tolist(), []
+    for most in (scaled_rows.MOST_MADE, 0):
+        monkeypatch.setattr(scaled_rows, "MOST_MADE", most)
+        agent = taciturn.ViewUCB(arms=3)
+        said.append([decided(agent, contexts[:12], rewards[:12])])
+        assert agent._contexts._is_made == (most > 0)
+        said[-1].append(decided(agent, contexts[12:], rewards[12:]))
+    for one, another in zip(*said, strict=True):
+        np.testing.assert_array_equal(one, another)

@@ -30,7 +30,7 @@ from taciturn.introspection import Explanation, Health
 from taciturn.kernels.select import argmax_tied
 from taciturn.system import format_bytes, machine_memory
 from taciturn.tracking import track
-from taciturn.validate import LARGEST_SEED, MANY, check_choice, check_number
+from taciturn.validate import LARGEST_SEED, MANY, check_choice, check_number, shown
 
 TIE = 1e-9
 """How close two upper bounds must be, relative to their size, to count as equal on every machine."""
@@ -388,21 +388,22 @@ class BaseAgent(Displayed, ABC):
             order = lifecycle.evict_order()
         time = lifecycle.decisions if lifecycle.clock is None else lifecycle.clock
         self._renew_scale()
-        node = self._intake.append(row, PENDING, time, order, taken)
-        near = None if neighbors is None else [n for n in map(table.find, neighbors) if n >= 0]
-        lifecycle.decisions += 1
+        before, decisions = table.count, lifecycle.decisions
         try:
+            node = self._intake.append(row, PENDING, time, order, taken)
+            near = None if neighbors is None else [n for n in map(table.find, neighbors) if n >= 0]
+            lifecycle.decisions = decisions + 1
             self._add_context(node, near)
             scores, widths = scored or self._score(node)
             arm, propensity = self._choose(self._upper_bounds(scores, widths, selectable))
             if policy.replay is not None:
                 arm, recorded = policy.replay.next(table.next_id - 1, arm, self._arm_index)
                 scores, widths, propensity = recorded.scores, recorded.widths, recorded.propensity
+            self._intake.observe(node)
         except BaseException:
-            lifecycle.decisions -= 1
-            lifecycle.retain(np.arange(node))  # a decision that was not made leaves no context behind
+            lifecycle.decisions = decisions
+            lifecycle.retain(np.arange(before))  # a decision that was not made leaves no context behind
             raise
-        self._intake.observe(node)
         policy.times_chosen.data[arm] += 1
         table.arm.data[node], table.propensity.data[node] = arm, propensity
         table.scores.data[node], table.widths.data[node] = scores, widths
@@ -447,12 +448,12 @@ class BaseAgent(Displayed, ABC):
     def _allowed_mask(self, allowed: Any) -> NDArray[np.bool_]:
         """Which arms can be chosen (K,)."""
         if not isinstance(allowed, Iterable) or isinstance(allowed, str):
-            raise UnknownArm(f"allowed={allowed!r} is not allowed; a list of arms is")
+            raise UnknownArm(f"allowed={shown(allowed)} is not allowed; a list of arms is")
         mask = np.zeros(len(self._arm_names), np.bool_)
         mask[[validation.arm_index(name, self._arm_index) for name in allowed]] = True
         mask &= self._policy.active
         if not mask.any():
-            raise UnknownArm(f"allowed={allowed!r} names no arm that is not retired; at least one is needed")
+            raise UnknownArm(f"allowed={shown(allowed)} names no arm that is not retired; at least one is needed")
         return mask
 
     # Learning.
@@ -561,7 +562,7 @@ class BaseAgent(Displayed, ABC):
         if isinstance(name, Hashable) and name in self._arm_index:
             index = self._arm_index[name]
             if self._policy.active[index]:
-                raise TaciturnError(f"there is an arm {name!r} already")
+                raise TaciturnError(f"there is an arm {shown(name)} already")
             self._policy.set_active(index, active=True)
             return
         names = validation.arm_names([*self._arm_names, name])
@@ -576,7 +577,7 @@ class BaseAgent(Displayed, ABC):
         """Never choose the arm `name` again; pending decisions for it still learn, and `add_arm` brings it back."""
         index = validation.arm_index(name, self._arm_index)
         if self._policy.active[index] and self._policy.active.sum() == 1:
-            raise TaciturnError(f"{name!r} is the last arm; there must be one to choose")
+            raise TaciturnError(f"{shown(name)} is the last arm; there must be one to choose")
         self._policy.set_active(index, active=False)
 
     def _set_arms(self, names: tuple[Arm, ...]) -> None:
@@ -591,7 +592,7 @@ class BaseAgent(Displayed, ABC):
         if self._root is None:
             root, parts = Part(), self._build()
             if not isinstance(parts, dict):
-                raise TaciturnError(f"{type(self).__name__}._build returned {parts!r}; a dict of parts is needed")
+                raise TaciturnError(f"{type(self).__name__}._build returned {shown(parts)}; a dict of parts is needed")
             for name, part in parts.items():
                 root.child(name, part)
             self._root = root

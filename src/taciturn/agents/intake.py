@@ -56,7 +56,7 @@ class Intake:
         self.reader = ContextReader(features, scaled=self.scaler is not None)
         if self.scaler is not None:
             table.raw = RawRows()
-            table.contexts = ScaledRows(table.raw, self.scaler, table.id)
+            table.contexts = self._scaled = ScaledRows(table.raw, self.scaler, table.id)
         self.raw = table.raw
 
     # Reading.
@@ -149,11 +149,12 @@ class Intake:
         if scaled is None:
             openings = scaler.openings(raw)
             self._widen(scaler, scaler.new_slots(openings), [raw])
+            if openings.change_others:
+                self._scaled.hold_values()
             scaler.open(openings)
             scaled = scaler.scaled(raw)
-        node = self._table.append(scaled, state, time, evict_order)
         self.raw.append(raw)
-        return node
+        return self._table.append(scaled, state, time, evict_order)
 
     def take_batch(self, rows: list[SparseRow]) -> list[Taken] | None:
         """All rows as `append` would make them, or None if one of them can change how a later one is scaled."""

@@ -19,7 +19,7 @@ from taciturn.agents.parts.part import Part, require
 from taciturn.agents.table import PENDING, REWARDED, SILENT, NodeTable
 from taciturn.agents.validation import known_id
 from taciturn.errors import ForgottenDecision, TaciturnError
-from taciturn.validate import LARGEST, MANY, check_choice, check_number
+from taciturn.validate import LARGEST, MANY, check_choice, check_number, shown
 
 EVICT_SHARE, MOST_EVICTED = 64, 16
 """When the table is full, max_nodes / 64 contexts are evicted at once, and at most 16: most decisions evict none, and
@@ -294,7 +294,7 @@ class Lifecycle(Part):
             raise TaciturnError("this agent's decisions carry times; give the time with at=…, now=… to expire")
         check_number("at", at, -LARGEST_TIME, LARGEST_TIME)
         if self.clock is None and self.decisions:
-            raise TaciturnError(f"at={at!r} is not allowed; this agent's decisions so far came without a time")
+            raise TaciturnError(f"at={shown(at)} is not allowed; this agent's decisions so far came without a time")
         return float(at) if self.clock is None else max(self.clock, float(at))
 
     def expire(self, most: float = np.inf) -> list[int]:

@@ -22,7 +22,7 @@ MAKING = 48.0
 
 
 class ScaledRows(RowStore):
-    """The rows that a scale makes of raw ones, which the raw store has as soon as another row comes.
+    """The rows that a scale makes of raw ones, which the raw store has already.
 
     If `spare_values` is set, rows that are wide and have no zeros, raw or scaled, are not held while they are few: they
     are made when they are read, bit for bit those that would be held. The last row is held, since it is read next.
@@ -40,7 +40,7 @@ class ScaledRows(RowStore):
 
     def _may_be_made(self, width: int) -> bool:
         """Whether rows of such a width, 0 if one has zeros, need not be held."""
-        return self.spare_values and width > 0 and (self._raw.is_full or not self._raw.count)
+        return self.spare_values and width > 0 and self._raw.is_full
 
     def _fit_values(self, width: int, count: int) -> None:
         """Hold values, or no longer, as is right with rows of such a width that come, and so many then."""
@@ -50,10 +50,10 @@ class ScaledRows(RowStore):
             if may_be_made:
                 self._width, self._entries = width, (np.zeros(0),)
         elif self._is_made and not (may_be_made and width == self._width):
-            self._hold_values()
+            self.hold_values()
 
-    def _hold_values(self) -> None:
-        """Hold values from now on."""
+    def hold_values(self) -> None:
+        """Hold values from now on; before columns are opened, since rows so far are as they were without."""
         if self._is_made:
             values = in_pages(with_spare(self.n_entries), np.float64)
             self._write(values[: self.n_entries], np.arange(self.count))
@@ -101,7 +101,7 @@ class ScaledRows(RowStore):
 
     @property
     def _values(self) -> NDArray[np.float64]:
-        self._hold_values()
+        self.hold_values()
         return self._entries[-1]
 
     def __getitem__(self, node: int) -> SparseRow:

@@ -42,14 +42,14 @@ def arm_names(arms: Any) -> tuple[Arm, ...]:
 def arm_index(name: object, indices: Mapping[Arm, int]) -> int:
     """The index of an arm that exists."""
     if not isinstance(name, Hashable) or name not in indices:
-        raise UnknownArm(f"unknown arm {name!r} (there are: {', '.join(map(str, list(indices)[:20]))})")
+        raise UnknownArm(f"unknown arm {shown(name)} (there are: {', '.join(map(str, list(indices)[:20]))})")
     return indices[name]
 
 
 def label_indices(labels: Any, indices: Mapping[Arm, int], count: int) -> list[int]:
     """The arms of a labelled start as indices, given by name or as indices."""
     if not isinstance(labels, Iterable) or isinstance(labels, str):
-        raise UnknownArm(f"the arms of a labelled start are a list with one name a row, not {labels!r}")
+        raise UnknownArm(f"the arms of a labelled start are a list with one name a row, not {shown(labels)}")
     plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if len(plain) != count:
         raise TaciturnError(f"there are {count} contexts and {len(plain)} arms; each context needs one")
@@ -59,7 +59,7 @@ def label_indices(labels: Any, indices: Mapping[Arm, int], count: int) -> list[i
         return plain
     row = next(i for i, label in enumerate(plain) if not isinstance(label, Hashable) or label not in indices)
     known = ", ".join(map(str, list(indices)[:20]))
-    raise UnknownArm(f"unknown arm {plain[row]!r} in row {row} (there are: {known})")
+    raise UnknownArm(f"unknown arm {shown(plain[row])} in row {row} (there are: {known})")
 
 
 def earlier_ends(edges: Any, count: int) -> list[list[int] | None]:
@@ -86,7 +86,7 @@ def known_ids(neighbors: Sequence[int] | None, count: int) -> list[int] | None:
     if neighbors is None:
         return None
     if not isinstance(neighbors, Iterable):
-        raise UnknownDecision(f"neighbors={neighbors!r} is not allowed; a list of ids is")
+        raise UnknownDecision(f"neighbors={shown(neighbors)} is not allowed; a list of ids is")
     ids = sorted({known_id(id, count) for id in neighbors})
     if len(ids) > MAX_NEIGHBORS:
         raise TaciturnError(f"a context with {len(ids)} neighbors; at most {MAX_NEIGHBORS} are allowed")
@@ -101,4 +101,4 @@ def reward_of(reward: object) -> float | None:
         return float(reward)
     if isinstance(reward, Real | np.bool_) and 0 <= reward <= 1:  # type: ignore[operator]
         return float(reward)
-    raise InvalidReward(f"reward {reward!r} is not allowed; a number from 0 to 1 is, or None for silence")
+    raise InvalidReward(f"reward {shown(reward)} is not allowed; a number from 0 to 1 is, or None for silence")

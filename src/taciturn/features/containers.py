@@ -65,11 +65,12 @@ def all_contexts(given: Any) -> Sequence[Any]:
         return frame_rows(given)
     if hasattr(given, "to_pylist"):  # a column of an Arrow table
         return list(given.to_pylist())
-    if hasattr(given, "tolist") or hasattr(given, "to_list"):  # a column of a frame
-        return list(given.tolist() if hasattr(given, "tolist") else given.to_list())
-    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+    listed = given
+    if hasattr(given, "tolist") or hasattr(given, "to_list"):  # a column of a frame, or a scalar of NumPy
+        listed = given.tolist() if hasattr(given, "tolist") else given.to_list()
+    if not isinstance(listed, Iterable) or isinstance(listed, str | bytes):
         raise InvalidContext(f"contexts are a matrix, a frame or a list of contexts, not {type(given).__name__}")
-    return list(given)
+    return list(listed)
 
 
 def frame_rows(frame: Any) -> Sequence[Any]:

@@ -106,6 +106,11 @@ class Openings(NamedTuple):
     late: NDArray[np.int32]  # numbers that rows before had not, whose flag says where they are
     lacking: NDArray[np.int32]  # numbers that this row has not, whose flag says where they are missing
 
+    @property
+    def change_others(self) -> bool:
+        """Whether rows so far would be made otherwise once these are open."""
+        return len(self.units[0]) + len(self.late) + len(self.lacking) > 0
+
 
 class Scaler:
     """The scale of all columns, and how they move."""

@@ -137,8 +137,11 @@ class WideMeans(Part):
         arms = np.arange(first, min(first + piece, self._n_arms))
         self._next_arm = (first + piece) % max(self._n_arms, 1) if first + piece < self._n_arms else 0
         self._changes = 0
-        for piece_of_arms in self._pieces(arms) if len(labels.nodes) else ():
-            self._conjugate_gradients(self._operands(labels, piece_of_arms), piece_of_arms)
+        for piece_of_arms in self._pieces(arms):
+            if len(labels.nodes):
+                self._conjugate_gradients(self._operands(labels, piece_of_arms), piece_of_arms)
+            else:
+                self._theta[:, piece_of_arms] = self._pull[:, piece_of_arms] / self._ridge_weight
 
     def _pieces(self, arms: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         size = max(ENTRIES_AT_ONCE // max(len(self.theta), self._contexts.count, 1), 1)
@@ -192,16 +195,17 @@ class WideMeans(Part):
 
     @property
     def unsolved(self) -> float:
-        """The length of the residual of the normal equations, as a share of their right side; the most of some arms."""
+        """How long the residual of the normal equations is, as a share of their longer side: the most of some arms."""
         labels = self._lifecycle.labels(imputed=self._imputed)
-        if not len(labels.nodes):
-            return 0.0
         arms = self._pieces(np.arange(self._n_arms))[0]
-        X, weights, targets = self._operands(labels, arms)
-        theta, pull = self.theta[:, arms], self._pull[: len(self.theta), arms]
-        right = X.T @ (weights * targets) + pull
-        off = np.linalg.norm(right - X.T @ (weights * (X @ theta)) - self._ridge_weight * theta, axis=0)
-        return float((off / np.maximum(np.linalg.norm(right, axis=0), np.finfo(float).tiny)).max())
+        theta, right = self.theta[:, arms], self._pull[: len(self.theta), arms]
+        left = self._ridge_weight * theta
+        if len(labels.nodes):
+            X, weights, targets = self._operands(labels, arms)
+            right = X.T @ (weights * targets) + right
+            left += X.T @ (weights * (X @ theta))
+        off, *sides = (np.linalg.norm(part, axis=0) for part in (right - left, right, left))
+        return float((off / np.maximum(np.maximum(*sides), np.finfo(float).tiny)).max())
 
     # Growth, eviction and files.
 
