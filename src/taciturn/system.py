@@ -1,9 +1,11 @@
-"""The machine underneath: files that appear whole or not at all, memory, sizes as text, and whether a person waits."""
+"""The machine underneath: files that appear whole or not at all, Ctrl-C, memory, sizes as text, who waits."""
 
 import os
 import secrets
 import sys
 import threading
+from _signal import SIGINT, default_int_handler, getsignal  # type: ignore[import-not-found]
+from _signal import signal as set_handler
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache, lru_cache
@@ -45,6 +47,35 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class Uninterrupted:
+    """A block that Ctrl-C waits for, so that what it changes together is never left half changed.
+
+    In the main thread, and where Ctrl-C raises `KeyboardInterrupt`, as it does unless a program decides otherwise:
+    elsewhere nothing raises one within the block. It takes 0.7 µs, with the functions that `signal` wraps: its own
+    look for a name of every handler, which takes 3 µs a call.
+    """
+
+    __slots__ = ("_came", "_waits")
+
+    def __enter__(self) -> None:
+        self._came = False
+        self._waits = getsignal(SIGINT) is default_int_handler
+        if self._waits:
+            try:
+                set_handler(SIGINT, self._note)
+            except ValueError:  # another thread than the main one
+                self._waits = False
+
+    def _note(self, *_: object) -> None:
+        self._came = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._waits:
+            set_handler(SIGINT, default_int_handler)
+        if self._came:
+            raise KeyboardInterrupt
 
 
 def machine_memory() -> float:

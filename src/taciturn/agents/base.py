@@ -28,7 +28,7 @@ from taciturn.features.scale import most_slots
 from taciturn.features.schema import NUMBER, Features
 from taciturn.introspection import Explanation, Health
 from taciturn.kernels.select import argmax_tied
-from taciturn.system import format_bytes, machine_memory
+from taciturn.system import Uninterrupted, format_bytes, machine_memory
 from taciturn.tracking import track
 from taciturn.validate import LARGEST_SEED, MANY, check_choice, check_number, shown
 
@@ -334,9 +334,10 @@ class BaseAgent(Displayed, ABC):
         near = None if neighbors is None else validation.known_ids(neighbors, self._table.next_id)
         selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
         clock = lifecycle.time_at(at) if at is not None or lifecycle.clock is not None else None
-        intake.accept(reading)
-        lifecycle.clock = clock
-        return self._decide(reading[0], near, selectable)
+        with Uninterrupted():
+            intake.accept(reading)
+            lifecycle.clock = clock
+            return self._decide(reading[0], near, selectable)
 
     def decide_batch(
         self,
@@ -364,12 +365,17 @@ class BaseAgent(Displayed, ABC):
         near = [validation.known_ids(ids, self._table.next_id + i) for i, ids in enumerate(given)]
         selectable = self._policy.selectable if allowed is None else self._allowed_mask(allowed)
         clock = self._lifecycle.time_at(at)
-        self._intake.accept_all(rows, reader)
-        self._lifecycle.clock = clock
+        with Uninterrupted():
+            self._intake.accept_all(rows, reader)
+            self._lifecycle.clock = clock
         taken, nothing = self._intake.take_batch(rows), [None] * len(rows)
         scored = self._score_batch([scaled for _, scaled in taken]) if taken else None
         batch = track(zip(rows, near, scored or nothing, taken or nothing, strict=True), len(rows), "decisions")
-        return [self._decide(row, ids, selectable, s, made) for row, ids, s, made in batch]
+        decisions = []
+        for row, ids, scores, made in batch:
+            with Uninterrupted():
+                decisions.append(self._decide(row, ids, selectable, scores, made))
+        return decisions
 
     def _decide(
         self,
@@ -411,9 +417,11 @@ class BaseAgent(Displayed, ABC):
 
     def _renew_scale(self) -> None:
         """Take the scale of the contexts so far where it is due, and let all that was learned follow."""
-        change = self._intake.renewed()
-        if change is not None:
-            self._parts.rescale(change)
+        if self._intake.is_due:
+            with Uninterrupted():
+                change = self._intake.renewed()
+                if change is not None:
+                    self._parts.rescale(change)
 
     def _choose(self, bounds: NDArray[np.float64]) -> tuple[int, float]:
         """The arm to choose by its upper bound (K,), and its probability."""
@@ -471,23 +479,28 @@ class BaseAgent(Displayed, ABC):
         adjacent = validation.earlier_ends(edges, len(rows))
         if self.max_nodes is not None and len(rows) > self.max_nodes:
             raise TaciturnError(f"{len(rows)} labelled rows do not fit into max_nodes={self.max_nodes}")
-        self._intake.accept_all(rows, reader)
         lifecycle, table = self._lifecycle, self._table
-        lifecycle.evict(len(rows))
+        with Uninterrupted():
+            self._intake.accept_all(rows, reader)
+            lifecycle.evict(len(rows))
         first = table.count
         try:
             for row, label, near in track(zip(rows, labels, adjacent, strict=True), len(rows), "labelled rows"):
-                self._renew_scale()
-                node = self._intake.append(row, LABELLED, -np.inf, lifecycle.evict_order())
-                self._intake.observe(node)
-                table.arm.data[node] = label
-                self._add_context(node, None if near is None else [first + i for i in near])
+                with Uninterrupted():
+                    self._renew_scale()
+                    node = self._intake.append(row, LABELLED, -np.inf, lifecycle.evict_order())
+                    self._intake.observe(node)
+                    table.arm.data[node] = label
+                    self._add_context(node, None if near is None else [first + i for i in near])
             for node in range(first, table.count):
-                lifecycle.apply(node, 1.0, imputed=False)
+                with Uninterrupted():
+                    lifecycle.apply(node, 1.0, imputed=False)
         except BaseException:
-            self._discard(first)
+            with Uninterrupted():
+                self._discard(first)
             raise
-        self._parts.after_warm_start()
+        with Uninterrupted():
+            self._parts.after_warm_start()
         return table.id.data[first : table.count].tolist()  # type: ignore[no-any-return]
 
     def _discard(self, first: int) -> None:
@@ -511,7 +524,8 @@ class BaseAgent(Displayed, ABC):
         value = validation.reward_of(reward)
         if self._table.state.data.item(node) == LABELLED:
             raise AlreadyAnswered(f"decision {id} is a labelled row of warm_start; its arm is known")
-        lifecycle.set_feedback(node, value)
+        with Uninterrupted():
+            lifecycle.set_feedback(node, value)
 
     def withdraw(self, id: int) -> None:
         """The decision `id` was never shown: evict its context and unlearn all that was learned of it.
@@ -521,11 +535,12 @@ class BaseAgent(Displayed, ABC):
         """
         node = self._lifecycle.find(id)
         arm, labelled = int(self._table.arm.data[node]), self._table.state.data[node] == LABELLED
-        self._lifecycle.revert(node)
-        self._intake.forget(node)
-        self._lifecycle.withdraw(node)
-        if not labelled:
-            self._policy.times_chosen.data[arm] -= 1
+        with Uninterrupted():
+            self._lifecycle.revert(node)
+            self._intake.forget(node)
+            self._lifecycle.withdraw(node)
+            if not labelled:
+                self._policy.times_chosen.data[arm] -= 1
 
     def expire(self, now: float | None = None) -> list[int]:
         """Make all decisions silent that have waited for `expire_after`, and return their ids.
@@ -533,8 +548,9 @@ class BaseAgent(Displayed, ABC):
         Every `decide` does so too, for the oldest few. `now` is a time as given to `decide`; the agent has no clock of
         its own.
         """
-        self._lifecycle.clock = self._lifecycle.time_at(now)
-        return self._lifecycle.expire()
+        with Uninterrupted():
+            self._lifecycle.clock = self._lifecycle.time_at(now)
+            return self._lifecycle.expire()
 
     def defer_training(self, *, on: bool = True) -> None:
         """Leave training and solving to `train_pending` from now on, so that `decide` need not wait; or no longer."""
@@ -544,9 +560,11 @@ class BaseAgent(Displayed, ABC):
     def train_pending(self, steps: int = 1) -> int:
         """Run up to `steps` pieces of deferred training, each of bounded size; returns how many were run."""
         check_number("steps", steps, 0, MANY, whole=True)
-        done = 0
-        while done < steps and self.n_features and self._parts.train_step():
-            done += 1
+        done, goes_on = 0, self.n_features > 0
+        while goes_on and done < steps:
+            with Uninterrupted():
+                goes_on = self._parts.train_step()
+                done += goes_on
         return done
 
     # Arms.
@@ -567,11 +585,12 @@ class BaseAgent(Displayed, ABC):
             return
         names = validation.arm_names([*self._arm_names, name])
         self._check_memory(len(names), self._contexts.n_features, grows=True)
-        if self.n_features:
-            self._parts.add_arm(model)
-        self._table.add_arm(model)
-        self._policy.add_arm(model)
-        self._set_arms(names)
+        with Uninterrupted():
+            if self.n_features:
+                self._parts.add_arm(model)
+            self._table.add_arm(model)
+            self._policy.add_arm(model)
+            self._set_arms(names)
 
     def retire_arm(self, name: Arm) -> None:
         """Never choose the arm `name` again; pending decisions for it still learn, and `add_arm` brings it back."""
@@ -657,12 +676,13 @@ class BaseAgent(Displayed, ABC):
 
     def _keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all nodes but these, from the table and from all parts."""
-        if self.n_features:
-            goes = np.ones(self._table.count, np.bool_)
-            goes[nodes] = False
-            self._parts.evicting(np.flatnonzero(goes))
-        self._table.keep(nodes)
-        self._parts.keep(nodes)
+        with Uninterrupted():
+            if self.n_features:
+                goes = np.ones(self._table.count, np.bool_)
+                goes[nodes] = False
+                self._parts.evicting(np.flatnonzero(goes))
+            self._table.keep(nodes)
+            self._parts.keep(nodes)
 
     # Copies and files.
 
