@@ -88,20 +88,24 @@ def test_health_counts_states_corrections_and_late_rewards():
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_fork_continues_identically_or_with_another_seed(name):
+def test_a_fork_continues_identically_or_with_another_seed(name, tmp_path):
     agent = AGENTS[name](arms=ARMS, seed=1, epsilon=0.5)
     agent.warm_start(contexts(3), ARMS)
     for step, x in enumerate(contexts(12, 1)):
         agent.feedback(agent.decide(x).id, (1, 0, None)[step % 3])
     same, other = agent.fork(), agent.fork(seed=7)
     assert (same.seed, other.seed) == (1, 7)
+    other.save(tmp_path / "other")
+    loaded = taciturn.load(tmp_path / "other")
     held = agent.log()
     other_arms = []
     for step, x in enumerate(contexts(20, 2)):
         mine, theirs = agent.decide(x), same.decide(x)
         assert (mine.id, mine.arm) == (theirs.id, theirs.arm)
         np.testing.assert_array_equal(mine.scores, theirs.scores)
-        other_arms.append(other.decide(x).arm)
+        found, wanted = loaded.decide(x), other.decide(x)
+        np.testing.assert_array_equal(found.scores, wanted.scores)
+        other_arms.append(wanted.arm)
         for one in (agent, same):
             one.feedback(mine.id, (1, 0, None)[step % 3])
     assert len(held["ids"]) == 12, "the log is a copy"

@@ -256,6 +256,12 @@ def test_wrong_arguments_beside_contexts_are_refused_in_one_line_that_names_them
         agent.feedback(10**400, 1)
 
 
+def within_itself():
+    found = [1.0]
+    found.append(found)
+    return found
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -271,6 +277,12 @@ def test_wrong_arguments_beside_contexts_are_refused_in_one_line_that_names_them
         lambda agent, long: agent.decide(np.ones(3), at=long),
         lambda agent, _: agent.decide_batch(np.datetime64("2020-01-01")),
         lambda agent, _: agent.warm_start(np.float64(3), [0]),
+        lambda agent, _: agent.warm_start(np.array(3.0), [0]),
+        lambda agent, _: agent.warm_start(np.ones((1, 3)), np.array(0)),
+        lambda agent, _: agent.decide_batch(np.array(3.0)),
+        lambda agent, _: agent.decide_batch(np.array("words")),
+        lambda agent, _: agent.decide([1.0, [2.0, [3.0]], 4.0]),
+        lambda agent, _: agent.decide(within_itself()),
     ],
 )
 def test_whatever_is_wrong_is_said_in_one_short_line(wrong):

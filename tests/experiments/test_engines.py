@@ -1,17 +1,21 @@
 """The local engine: worker processes, workers that die, and a runner that is killed and resumed."""
 
 import gc
+import multiprocessing
 import os
 import random
 import select
+import signal
 import subprocess
 import sys
 import weakref
+from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from taciturn.experiments import workers
+from taciturn.experiments import engines, workers
 from taciturn.experiments.checks import toy_data
 from taciturn.experiments.engines import run_here, run_local
 from taciturn.experiments.recorder import RUNS, read_correct, read_runs
@@ -245,3 +249,33 @@ def test_a_runner_killed_repeatedly_ends_with_every_run_exactly_once(tmp_path):
     assert sorted(record.id for record in read_runs(file.parent)) == sorted(wanted)
     for id in wanted:
         np.testing.assert_array_equal(read_correct(tmp_path / "whole", id), read_correct(tmp_path / "killed", id))
+
+
+def test_ctrl_c_ends_what_workers_are_forked_from_without_a_word():
+    program = (
+        "import os, signal; from taciturn.agents import warm;"
+        "warm.compile_kernels = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
+        "import taciturn.experiments.preloaded; print('it went on')"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "")
+
+
+def test_ctrl_c_does_not_end_a_worker_between_runs():
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, engines._start_worker, ({}, dict(os.environ))) as pool:
+        worker = pool.submit(os.getpid).result()
+        os.kill(worker, signal.SIGINT)
+        assert pool.submit(os.getpid).result() == worker
+
+
+def test_ctrl_c_ends_the_run_of_a_worker(monkeypatch):
+    monkeypatch.setitem(engines._DATASETS, "data", None)
+    monkeypatch.setattr(engines, "run_task", lambda *_: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            engines._work(SimpleNamespace(fingerprint="data"))
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -257,7 +257,8 @@ class BaseAgent(Displayed, ABC):
     def explain(self, id: int) -> Explanation:
         """Why the arm of the decision `id`: scores and widths, neighbors that support and oppose it, the runner-up."""
         node = self._lifecycle.find(id)
-        nearby = self._parts.near(node) or diagnostics.nearest(self._contexts, node)
+        with Uninterrupted():
+            nearby = self._parts.near(node) or diagnostics.nearest(self._contexts, node)
         return diagnostics.explain(self._table, node, nearby, self._arm_names, one_right_arm=self.one_right_arm)
 
     def health(self) -> Health:
@@ -439,8 +440,8 @@ class BaseAgent(Displayed, ABC):
         """
         if self._policy.replay is not None:
             raise TaciturnError("this agent is replaying already; end that block first")
-        self._policy.replay = Replay(recorded)
         try:
+            self._policy.replay = Replay(recorded)
             yield self._policy.replay
         finally:
             self._policy.replay = None
@@ -555,7 +556,8 @@ class BaseAgent(Displayed, ABC):
     def defer_training(self, *, on: bool = True) -> None:
         """Leave training and solving to `train_pending` from now on, so that `decide` need not wait; or no longer."""
         check_choice("on", on, (True, False))
-        self._parts.defer(on=on)
+        with Uninterrupted():
+            self._parts.defer(on=on)
 
     def train_pending(self, steps: int = 1) -> int:
         """Run up to `steps` pieces of deferred training, each of bounded size; returns how many were run."""
@@ -609,12 +611,15 @@ class BaseAgent(Displayed, ABC):
     def _parts(self) -> Part:
         """The part that holds all others."""
         if self._root is None:
-            root, parts = Part(), self._build()
-            if not isinstance(parts, dict):
-                raise TaciturnError(f"{type(self).__name__}._build returned {shown(parts)}; a dict of parts is needed")
-            for name, part in parts.items():
-                root.child(name, part)
-            self._root = root
+            with Uninterrupted():
+                root, parts = Part(), self._build()
+                if not isinstance(parts, dict):
+                    raise TaciturnError(
+                        f"{type(self).__name__}._build returned {shown(parts)}; a dict of parts is needed"
+                    )
+                for name, part in parts.items():
+                    root.child(name, part)
+                self._root = root
         return self._root
 
     def _make_room(self, n_features: int, rows: list[SparseRow]) -> None:
@@ -700,9 +705,10 @@ class BaseAgent(Displayed, ABC):
     def reseed(self, seed: int) -> None:
         """Restart all randomness from another seed."""
         check_number("seed", seed, 0, LARGEST_SEED, whole=True)
-        self.seed = seed
-        for name, generator in self._generators.items():
-            generator.bit_generator.state = np.random.default_rng([seed, RNG_STREAMS[name]]).bit_generator.state
+        with Uninterrupted():
+            self.seed = seed
+            for name, generator in self._generators.items():
+                generator.bit_generator.state = np.random.default_rng([seed, RNG_STREAMS[name]]).bit_generator.state
 
     def state_dict(self) -> dict[str, Any]:
         """All that a file holds of an agent; arrays are live, so copy what you keep. The keys are the file format."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taciturn.agents.parts.part import MAX_COUNT, Part, in_range, require
+from taciturn.system import Uninterrupted
 
 if TYPE_CHECKING:
     from taciturn.agents.replay import Replay
@@ -35,8 +36,9 @@ class Policy(Part):
 
     def set_active(self, arm: int, *, active: bool) -> None:
         """Retire an arm, or bring it back."""
-        self._active.data[arm] = active
-        self.selectable = None if self._active.data.all() else self._active.data
+        with Uninterrupted():
+            self._active.data[arm] = active
+            self.selectable = None if self._active.data.all() else self._active.data
 
     def sample(self, bounds: Floats, best: int) -> tuple[int, float]:
         """A random arm and its probability; `best` is the arm of the highest bound (K,), −∞ cannot be chosen.

@@ -103,7 +103,7 @@ class RefitModel(BaseAgent):
     def _build(self) -> dict[str, Part]:
         self._labels = self._table.column("labels", np.int64, fill=-1, below="arm")
         self._fitted = self._table.column("fitted_labels", np.int64, fill=UNSEEN, below="arm")  # at the last fit
-        self._model: tuple[tuple[bytes, int], Model] | None = None  # no file holds it
+        self._model: tuple[tuple[bytes, int, int], Model] | None = None  # no file holds it
         return {"start": Refits(self._refit)}
 
     @abstractmethod
@@ -122,7 +122,7 @@ class RefitModel(BaseAgent):
         return more >= self.every
 
     def _fit(self, labels: NDArray[np.int64]) -> Model:
-        key = (self._table.id.data[: len(labels)].tobytes() + labels.tobytes(), self._contexts.n_features)
+        key = (self._table.id.data[: len(labels)].tobytes() + labels.tobytes(), self._contexts.n_features, self.seed)
         if self._model is None or self._model[0] != key:
             with warnings.catch_warnings(), one_thread():
                 warnings.simplefilter("ignore", ConvergenceWarning)

@@ -48,12 +48,12 @@ class Table:
 
     def extend(self, rows: int = 1) -> int:
         """New rows at the end, which hold the fill; returns the first."""
-        first = self.count
-        self.count = first + rows
-        if self.count > self._capacity:
-            self._capacity = with_spare(self.count)
+        first, count = self.count, self.count + rows
+        if count > self._capacity:
             for column in self._columns.values():  # one after the other, so that one at a time is held twice
-                column.data = grown(column.data, self.count, column.fill)
+                column.data = grown(column.data, count, column.fill)
+            self._capacity = min((len(column.data) for column in self._columns.values()), default=with_spare(count))
+        self.count = count
         return first
 
     def keep(self, rows: NDArray[np.int64]) -> None:

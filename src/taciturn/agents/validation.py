@@ -48,7 +48,7 @@ def arm_index(name: object, indices: Mapping[Arm, int]) -> int:
 
 def label_indices(labels: Any, indices: Mapping[Arm, int], count: int) -> list[int]:
     """The arms of a labelled start as indices, given by name or as indices."""
-    if not isinstance(labels, Iterable) or isinstance(labels, str):
+    if not isinstance(labels, Iterable) or isinstance(labels, str) or getattr(labels, "ndim", 1) == 0:
         raise UnknownArm(f"the arms of a labelled start are a list with one name a row, not {shown(labels)}")
     plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if len(plain) != count:

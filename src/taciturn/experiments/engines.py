@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import signal
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -97,6 +98,7 @@ def _start_worker(datasets: dict[str, Dataset], environment: dict[str, str]) -> 
     os.environ.clear()  # of the process that this one was forked from, which was started earlier
     os.environ.update(environment)
     _DATASETS.update(datasets)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # between runs; the process that started this one ends it
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -109,7 +111,11 @@ def _end_with_parent() -> None:
 
 
 def _work(task: RunTask) -> Outcome:
-    outcome = run_task(task, _DATASETS[task.fingerprint])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        outcome = run_task(task, _DATASETS[task.fingerprint])
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     _freeze_modules()
     return outcome
 

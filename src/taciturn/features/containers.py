@@ -118,6 +118,8 @@ def _array_row(array: Any) -> Any:
 def _rows_of_array(array: Any) -> Sequence[Any]:
     if array.dtype.names:
         return [dict(zip(array.dtype.names, row, strict=True)) for row in array.tolist()]
+    if array.ndim == 0:
+        raise InvalidContext("contexts are a matrix, a frame or a list of contexts, not a single value")
     if array.ndim == 1 and array.dtype.kind in "biuf":
         raise InvalidContext("contexts are a matrix or a list of contexts; this array is one row: give it as [row]")
     return list(array)
@@ -166,8 +168,7 @@ def _list_row(values: list[Any], given: Any) -> Any:
         raise InvalidContext("the context is empty: it has no features")
     if all(isinstance(value, str) for value in values):
         raise InvalidContext("a list of words can be tags or columns; give {'tags': words} or {column: word}")
-    plain = all(value is None or np.ndim(value) == 0 for value in values)
-    if not plain:
+    if not all(map(_is_single, values)):
         kind = type(given).__name__
         raise InvalidContext(
             f"a context is one row of values, not this {kind} of {type(values[0]).__name__}; {ALLOWED}"
@@ -180,6 +181,14 @@ def _list_row(values: list[Any], given: Any) -> Any:
                 "the context holds a whole number that is too large; a finite number is needed"
             ) from None
     return {str(position): value for position, value in enumerate(values)}
+
+
+def _is_single(value: Any) -> bool:
+    """Whether an item of a list is no list itself."""
+    try:
+        return value is None or np.ndim(value) == 0
+    except ValueError:  # ragged, or within itself
+        return False
 
 
 def _tensor(tensor: Any) -> Any:

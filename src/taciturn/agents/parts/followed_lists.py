@@ -47,7 +47,11 @@ class Followed(ABC):
         if self.table.count != count:
             self.forget()
             self.table.extend(count)
-            self._make(lists, count)
+            try:
+                self._make(lists, count)
+            except BaseException:
+                self.forget()
+                raise
 
     def forget(self) -> None:
         """Lists have changed otherwise than by an insertion."""

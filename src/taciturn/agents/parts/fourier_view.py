@@ -14,6 +14,7 @@ from taciturn.kernels import fourier
 from taciturn.kernels.csr import CSR
 from taciturn.kernels.shared_ridge import SharedWeights, Weighted, solution
 from taciturn.kernels.views import lengths
+from taciturn.validate import LARGEST_SEED
 
 Singles = NDArray[np.float32]
 
@@ -65,6 +66,7 @@ class FourierView(Part):
     """
 
     SAVED: ClassVar[dict[str, str]] = {
+        "seed": "_seed",  # which the agent's is no longer, once it was reseeded
         "bandwidth": "_bandwidth",
         "measured_at": "_measured_at",
         "is_fresh": "_is_fresh",
@@ -90,6 +92,10 @@ class FourierView(Part):
         )
         self._bandwidth, self._measured_at = 1.0, 0
         self._is_fresh = True  # θ starts from zero at the next solve
+        self._draw_phases()
+
+    def _draw_phases(self) -> None:
+        """The phases; frequencies are drawn as features come."""
         self._phases = self._rng(0).uniform(0.0, 2.0 * np.pi, N_FEATURES).astype(np.float32)
         self._frequencies = np.zeros((0, N_FEATURES), np.float32)
 
@@ -223,7 +229,9 @@ class FourierView(Part):
 
     def load_state_dict(self, state: dict[str, Any], n_arms: int, n_features: int, n_nodes: int) -> None:
         """Take θ over; the features are made anew from the contexts."""
-        super().load_state_dict(state, n_arms, n_features, n_nodes)
+        super().load_state_dict({"seed": self._seed} | state, n_arms, n_features, n_nodes)  # older files have none
+        require(0 <= self._seed <= LARGEST_SEED, "the seed of Fourier features is not one")
+        self._draw_phases()
         arrays = self._theta, self._residual, self._direction, self._unit_theta
         require(
             all(np.isfinite(array.data).all() for array in arrays), "regressions on Fourier features are not finite"
