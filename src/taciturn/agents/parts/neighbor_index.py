@@ -40,6 +40,9 @@ SEARCH_WORK, NODE_WORK, SHARED_WORK = 8192, 16, 4
 """What a search costs for each row in its beam, and an exact one for each row and for each entry that two rows share,
 measured in multiplications of dense rows."""
 
+SPARSE_SEARCH = 5
+"""A search of rows with zeros costs so many times more: two rows are compared entry by entry, without vector code."""
+
 AIM, MEASURED = 0.988, 1000
 """The share of the nearest neighbors to find, and how many are counted before the beam is fitted to it; chance moves
 what is counted by 0.004. While rows come, the beam is a little behind what they need, by about 0.002."""
@@ -275,9 +278,12 @@ def _cover(lists: NDArray[np.int32]) -> Ints:
 
 
 def _cost_of_each(contexts: RowStore) -> float:
-    """What an exact insertion costs for each row that there is: entries of dense rows, or those that two rows share."""
+    """What an exact insertion costs for each row that there is, where a search of dense rows costs `SEARCH_WORK`.
+
+    By the entries of dense rows, or by those that two rows share.
+    """
     rows, count = contexts.rows, max(contexts.count, 1)
     if 2 * len(rows.columns) > count * contexts.n_features:  # as in `knn.postings`
         return NODE_WORK + len(rows.columns) / count
     shared = np.square(np.bincount(rows.columns) / count).sum()
-    return float(NODE_WORK + SHARED_WORK * shared)
+    return float(NODE_WORK + SHARED_WORK * shared) / SPARSE_SEARCH
