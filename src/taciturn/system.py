@@ -5,7 +5,7 @@ import secrets
 import signal
 import sys
 import threading
-from _signal import getsignal, raise_signal  # type: ignore[import-not-found]
+from _signal import getsignal  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -64,7 +64,7 @@ class Uninterrupted:
     __slots__ = ("_came", "_handlers")
 
     def __enter__(self) -> None:
-        self._came: list[int] = []
+        self._came: list[tuple[Callable[..., object], int, object]] = []
         self._handlers: list[tuple[int, Callable[..., object]]] = []
         try:
             for number in HELD:
@@ -72,22 +72,25 @@ class Uninterrupted:
                 if callable(handler):
                     self._handlers.append((number, handler))
                     set_handler(number, self._note)
-        except ValueError:  # another thread than the main one
+        except BaseException as error:
+            if any(getsignal(number) == self._note for number, _ in self._handlers):  # a handler that was there raised
+                self.__exit__()
+                raise
             self._handlers.clear()
-        except BaseException:  # of a handler that was still there
-            self.__exit__()
-            raise
+            if not isinstance(error, ValueError):  # as raised in another thread than the main one
+                raise
 
-    def _note(self, number: int, *_: object) -> None:
-        self._came.append(number)
+    def _note(self, number: int, frame: object) -> None:
+        self._came.append((dict(self._handlers)[number], number, frame))
 
     def __exit__(self, *_: object) -> None:
         try:
             while self._handlers:
                 set_handler(*self._handlers[-1])
                 self._handlers.pop()
-            while self._came:
-                raise_signal(self._came.pop())
+            while self._came:  # called, not raised again: what reads signals from a file has heard them already
+                handler, *arguments = self._came.pop(0)
+                handler(*arguments)
         finally:
             if self._handlers or self._came:  # a handler that is back has raised
                 self.__exit__()
