@@ -418,11 +418,9 @@ class BaseAgent(Displayed, ABC):
 
     def _renew_scale(self) -> None:
         """Take the scale of the contexts so far where it is due, and let all that was learned follow."""
-        if self._intake.is_due:
-            with Uninterrupted():
-                change = self._intake.renewed()
-                if change is not None:
-                    self._parts.rescale(change)
+        change = self._intake.renewed()
+        if change is not None:
+            self._parts.rescale(change)
 
     def _choose(self, bounds: NDArray[np.float64]) -> tuple[int, float]:
         """The arm to choose by its upper bound (K,), and its probability."""
@@ -681,13 +679,12 @@ class BaseAgent(Displayed, ABC):
 
     def _keep(self, nodes: NDArray[np.int64]) -> None:
         """Evict all nodes but these, from the table and from all parts."""
-        with Uninterrupted():
-            if self.n_features:
-                goes = np.ones(self._table.count, np.bool_)
-                goes[nodes] = False
-                self._parts.evicting(np.flatnonzero(goes))
-            self._table.keep(nodes)
-            self._parts.keep(nodes)
+        if self.n_features:
+            goes = np.ones(self._table.count, np.bool_)
+            goes[nodes] = False
+            self._parts.evicting(np.flatnonzero(goes))
+        self._table.keep(nodes)
+        self._parts.keep(nodes)
 
     # Copies and files.
 

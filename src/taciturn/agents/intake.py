@@ -174,25 +174,19 @@ class Intake:
         if self.scaler is not None:
             self.scaler.forget(self.raw[node])
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the scale is to be renewed."""
-        return self.scaler is not None and self.scaler.is_due and self.raw.count > 0
-
     def renewed(self) -> Change | None:
-        """Renew the scale, and all rows with it; returns how they moved, None if they did not."""
-        scaler = self.scaler
-        if scaler is None:
+        """Renew the scale where it is due, and all rows with it; returns how they moved, None if they did not."""
+        if self.scaler is None or not self.scaler.is_due or not self.raw.count:
             return None
-        if scaler.lacks_bins:
-            bins, n_slots = scaler.planned_bins(self.raw)
-            if not self._has_room(scaler.width_with(n_slots)):
+        if self.scaler.lacks_bins:
+            bins, n_slots = self.scaler.planned_bins(self.raw)
+            if not self._has_room(self.scaler.width_with(n_slots)):
                 bins, n_slots = NO_BINS, 0  # nobody asked for them
-            self._widen(scaler, n_slots, [])
-            scaler.open_bins(bins, n_slots, self._table.next_id)
-        change = scaler.renew(self.raw)
+            self._widen(self.scaler, n_slots, [])
+            self.scaler.open_bins(bins, n_slots, self._table.next_id)
+        change = self.scaler.renew(self.raw)
         if change is not None:
-            self._scale_all(scaler)
+            self._scale_all(self.scaler)
         return change
 
     def _scale_all(self, scaler: Scaler) -> None:
